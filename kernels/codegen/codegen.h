@@ -1,0 +1,52 @@
+// Renders the one translation unit of a kernel, and its launch.
+//
+// The device sources are embedded in the binary; a rendered unit needs no
+// include path. Nothing of a client's text gets into it: only the enums and
+// bounded integers of validated configs.
+#ifndef HONE_KERNELS_CODEGEN_CODEGEN_H_
+#define HONE_KERNELS_CODEGEN_CODEGEN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kernels/codegen/launch_plan.h"
+#include "kernels/config/device_spec.h"
+#include "kernels/config/problem.h"
+
+namespace hone {
+
+struct RenderedKernel {
+  // A complete CUDA C++ translation unit with one extern "C" kernel.
+  std::string source;
+  std::string kernel_name;
+  // NVRTC's --gpu-architecture.
+  std::string arch;
+};
+
+// The problem must pass CheckProblem() and the config CheckConfig() for the
+// device; otherwise FailedPrecondition with the refusal.
+absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
+                                            const TuningConfig& config,
+                                            const DeviceSpec& device);
+
+// The launch of that kernel at one M ≥ 1.
+LaunchPlan PlanLaunch(const Problem& problem, const TuningConfig& config,
+                      int64_t m);
+
+// Most workspace that PlanLaunch asks for at any M up to max_m, bytes.
+uint64_t MaxWorkspaceBytes(const Problem& problem, const TuningConfig& config,
+                           int64_t max_m);
+
+// SHA-256 of the cubin and of what the launch fixes for every M (threads,
+// shared memory, argument order): the identity of the kernel.
+std::string KernelIdentity(absl::string_view cubin_hash, const Problem& problem,
+                           const TuningConfig& config);
+
+// SHA-256 over every embedded device source, in hex.
+std::string SourceClosureHash();
+
+}  // namespace hone
+
+#endif  // HONE_KERNELS_CODEGEN_CODEGEN_H_

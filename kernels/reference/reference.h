@@ -1,0 +1,55 @@
+// The CPU oracle: GEMM in double over packed operands, error metrics and the
+// tolerance of each type.
+#ifndef HONE_KERNELS_REFERENCE_REFERENCE_H_
+#define HONE_KERNELS_REFERENCE_REFERENCE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/config/problem.h"
+#include "kernels/pack/pack.h"
+
+namespace hone {
+
+// C [M, N] in double: sum over k of A[m][k] · value[n][k] · scale[n][k/group],
+// plus bias[n]. `a` holds codes of layer.a, [M, K]; `bias` codes of layer.c,
+// [N] or empty. Also returns, per element, the sum of the magnitudes of the
+// products (and of the bias), which the tolerance is derived from.
+struct OracleResult {
+  std::vector<double> c;
+  std::vector<double> magnitude;
+};
+OracleResult Oracle(const Problem& problem, int64_t m,
+                    absl::Span<const uint16_t> a,
+                    const QuantizedWeights& weights,
+                    absl::Span<const uint16_t> bias);
+
+// The bound on |out − ref| of one element is
+//   output_relative · |ref| + product_relative · magnitude
+// with both factors derived from the number formats (see reference.cc):
+// rounding of the output, rounding of dequantized weights, and fp32
+// accumulation over K.
+struct Tolerance {
+  double output_relative = 0;
+  double product_relative = 0;
+};
+Tolerance DeriveTolerance(const Problem& problem);
+
+struct Comparison {
+  bool passed = false;
+  // ‖out − ref‖ / ‖ref‖.
+  double relative_norm = 0;
+  // Largest |out − ref| / bound, and where.
+  double worst_ratio = 0;
+  int64_t worst_m = 0;
+  int64_t worst_n = 0;
+};
+// `out` holds codes of layer.c, [M, N]. A NaN in `out` where the reference is
+// finite never passes.
+Comparison Compare(const Problem& problem, int64_t m,
+                   absl::Span<const uint16_t> out, const OracleResult& oracle);
+
+}  // namespace hone
+
+#endif  // HONE_KERNELS_REFERENCE_REFERENCE_H_

@@ -1,0 +1,71 @@
+// Which Tuning Configs are legal for a problem on a device, and why not.
+//
+// Every legality rule is one row of a table (Rules()); shared-memory use is
+// exact, register use an estimate. Pure functions of their arguments.
+#ifndef HONE_KERNELS_SPACE_SPACE_H_
+#define HONE_KERNELS_SPACE_SPACE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/config/device_spec.h"
+#include "kernels/config/problem.h"
+
+namespace hone {
+
+// Why a config is not legal.
+struct Refusal {
+  // The rule's name, e.g. "smem_fits".
+  std::string rule;
+  // A sentence that names the field and the legal values.
+  std::string reason;
+};
+
+// Whether Hone has a kernel for this problem on this device at all.
+// Unimplemented says which field has no kernel and what has one;
+// InvalidArgument when the configs are not valid in themselves.
+absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device);
+
+// The first rule that `config` breaks, or nullopt when it is legal. The
+// problem must pass CheckProblem().
+std::optional<Refusal> CheckConfig(const Problem& problem,
+                                   const DeviceSpec& device,
+                                   const TuningConfig& config);
+
+// Every rule that `config` breaks.
+std::vector<Refusal> AllRefusals(const Problem& problem,
+                                 const DeviceSpec& device,
+                                 const TuningConfig& config);
+
+// Dynamic shared memory of the kernel, bytes; exact.
+int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
+
+// Registers per thread, estimated from fragments and accumulators.
+int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config);
+
+// Every legal config of the declared space that can make sense at some M up
+// to max_m. Deterministic order.
+std::vector<TuningConfig> Enumerate(const Problem& problem,
+                                    const DeviceSpec& device, int64_t max_m);
+
+// The config used when nothing was measured; legal for every problem that
+// passes CheckProblem().
+TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
+                              int64_t m);
+
+// Fewest bytes that device memory must move at this M: weights, scales, bias,
+// activations and output, each once.
+int64_t MinimumBytes(const Problem& problem, int64_t m);
+
+// The larger of the time for MinimumBytes at the device's streaming rate and
+// the time for 2·M·N·K operations at its best float16 rate, nanoseconds.
+double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m);
+
+}  // namespace hone
+
+#endif  // HONE_KERNELS_SPACE_SPACE_H_
