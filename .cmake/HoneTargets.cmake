@@ -53,3 +53,21 @@ function(hone_test name)
   set_tests_properties(${name} PROPERTIES
     LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
+
+# hone_embed(OUTPUT_VAR FUNCTION hone::Name FILES a b): generates the C++ file
+# of .cmake/EmbedFiles.cmake from files named from the project's root, and puts
+# its path into OUTPUT_VAR.
+function(hone_embed output_var)
+  cmake_parse_arguments(ARG "" "FUNCTION" "FILES" ${ARGN})
+  string(REPLACE "::" "_" base "${ARG_FUNCTION}")
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${base}.cc)
+  set(depends ${ARG_FILES})
+  list(TRANSFORM depends PREPEND ${PROJECT_SOURCE_DIR}/)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DROOT=${PROJECT_SOURCE_DIR}
+      "-DFILES=${ARG_FILES}" -DFUNCTION=${ARG_FUNCTION}
+      -P ${PROJECT_SOURCE_DIR}/.cmake/EmbedFiles.cmake
+    DEPENDS ${depends} ${PROJECT_SOURCE_DIR}/.cmake/EmbedFiles.cmake
+    VERBATIM)
+  set(${output_var} ${output} PARENT_SCOPE)
+endfunction()

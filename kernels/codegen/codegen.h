@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kernels/codegen/embedded.h"
 #include "kernels/codegen/launch_plan.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
@@ -43,9 +44,6 @@ uint64_t MaxWorkspaceBytes(const Problem& problem, const TuningConfig& config,
 // shared memory, argument order): the identity of the kernel.
 std::string KernelIdentity(absl::string_view cubin_hash, const Problem& problem,
                            const TuningConfig& config);
-
-// SHA-256 over every embedded device source, in hex.
-std::string SourceClosureHash();
 
 }  // namespace hone
 

@@ -1,0 +1,136 @@
+#include "kernels/codegen/codegen.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/config/sha256.h"
+#include "kernels/config/status_macros.h"
+#include "kernels/space/space.h"
+
+namespace hone {
+namespace {
+
+constexpr absl::string_view kKernelName = "hone_gemm";
+
+absl::string_view DeviceType(DataType type) {
+  return type == kBfloat16 ? "hone::Bfloat16" : "hone::Float16";
+}
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t Tiles(const Problem& problem, const TuningConfig& config, int64_t m) {
+  return CeilDiv(m, config.block_m) * CeilDiv(problem.layer.n, config.block_n);
+}
+
+// The workspace layout of kernels/device/epilogue/epilogue.cuh.
+uint64_t CounterBytes(int64_t tiles) {
+  return static_cast<uint64_t>(CeilDiv(tiles * 4, 256) * 256);
+}
+
+std::vector<LaunchArg> Arguments(int64_t m) {
+  using Kind = LaunchArg::Kind;
+  return {{Kind::kBuffer, BufferRole::kA, 0},
+          {Kind::kBuffer, BufferRole::kB, 0},
+          {Kind::kBuffer, BufferRole::kBScale, 0},
+          {Kind::kBuffer, BufferRole::kBias, 0},
+          {Kind::kBuffer, BufferRole::kC, 0},
+          {Kind::kBuffer, BufferRole::kWorkspace, 0},
+          {Kind::kInt32, BufferRole::kA, static_cast<int32_t>(m)}};
+}
+
+}  // namespace
+
+absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
+                                            const TuningConfig& config,
+                                            const DeviceSpec& device) {
+  HONE_RETURN_IF_ERROR(CheckProblem(problem, device));
+  if (const auto refusal = CheckConfig(problem, device, config)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("tuning config refused by rule ", refusal->rule, ": ",
+                     refusal->reason));
+  }
+  const LayerConfig& layer = problem.layer;
+  RenderedKernel kernel;
+  kernel.kernel_name = std::string(kKernelName);
+  kernel.arch = device.NvrtcArch();
+  std::string& s = kernel.source;
+  s = FlattenedDeviceSource("gemm/mma_sync_gemm.cuh");
+  absl::StrAppend(&s, "struct Config {\n");
+  const auto constant = [&s](absl::string_view name, int64_t value) {
+    absl::StrAppend(&s, "  static constexpr int ", name, " = ", value, ";\n");
+  };
+  constant("kN", layer.n);
+  constant("kK", layer.k);
+  constant("kBBits", layer.b.bits());
+  constant("kGroup", layer.b_group);
+  constant("kChannelScale", layer.b_scale == ScaleGranularity::kChannel);
+  constant("kBias", layer.bias);
+  constant("kBlockM", config.block_m);
+  constant("kBlockN", config.block_n);
+  constant("kBlockK", config.block_k);
+  constant("kWarpM", config.warp_m);
+  constant("kWarpN", config.warp_n);
+  constant("kWarpK", config.warp_k);
+  constant("kWarpsM", config.warps_m());
+  constant("kWarpsN", config.warps_n());
+  constant("kWarpsK", config.warps_k());
+  constant("kThreads", config.threads());
+  constant("kStages", config.stages);
+  constant("kSplitK", config.split_k);
+  constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
+  constant("kSmemBytes", SmemBytes(problem, config));
+  absl::StrAppend(&s, "  using AType = ", DeviceType(layer.a),
+                  ";\n  using CType = ", DeviceType(layer.c), ";\n};\n");
+  absl::StrAppend(
+      &s, "extern \"C\" __global__ void __launch_bounds__(", config.threads(),
+      ", ", config.ctas_per_sm, ")\n", kKernelName,
+      "(const hone::u8* a, const hone::u8* b, const hone::u8* scales,\n"
+      "          const hone::u8* bias, hone::u8* c, hone::u8* workspace,\n"
+      "          int m) {\n"
+      "  extern __shared__ __align__(128) hone::u8 shared[];\n"
+      "  hone::MmaSyncGemm<Config>(a, b, scales, bias, c, workspace, m,\n"
+      "                            shared);\n"
+      "}\n");
+  return kernel;
+}
+
+LaunchPlan PlanLaunch(const Problem& problem, const TuningConfig& config,
+                      int64_t m) {
+  LaunchPlan plan;
+  plan.kernel_name = std::string(kKernelName);
+  const int64_t tiles = Tiles(problem, config, m);
+  plan.grid.x = static_cast<uint32_t>(tiles * config.split_k);
+  plan.block.x = static_cast<uint32_t>(config.threads());
+  plan.smem_bytes = static_cast<uint32_t>(SmemBytes(problem, config));
+  plan.args = Arguments(m);
+  if (config.split_k > 1) {
+    plan.workspace_zeroed_bytes = CounterBytes(tiles);
+    plan.workspace_bytes =
+        plan.workspace_zeroed_bytes +
+        static_cast<uint64_t>(tiles * config.split_k * config.block_m *
+                              config.block_n * 4);
+  }
+  return plan;
+}
+
+uint64_t MaxWorkspaceBytes(const Problem& problem, const TuningConfig& config,
+                           int64_t max_m) {
+  // The workspace grows with the number of tiles, so with M.
+  return PlanLaunch(problem, config, max_m).workspace_bytes;
+}
+
+std::string KernelIdentity(absl::string_view cubin_hash, const Problem& problem,
+                           const TuningConfig& config) {
+  std::string text = absl::StrCat(
+      cubin_hash, ";threads=", config.threads(),
+      ";smem=", SmemBytes(problem, config), ";block_m=", config.block_m,
+      ";block_n=", config.block_n, ";split_k=", config.split_k, ";args=");
+  for (const LaunchArg& arg : Arguments(0)) {
+    absl::StrAppend(&text, static_cast<int>(arg.kind), ".",
+                    static_cast<int>(arg.role), ",");
+  }
+  return Sha256Hex(text);
+}
+
+}  // namespace hone

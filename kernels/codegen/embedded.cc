@@ -1,0 +1,68 @@
+#include "kernels/codegen/embedded.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "kernels/config/sha256.h"
+
+namespace hone {
+
+namespace embedded_internal {
+// Defined in the generated file.
+const std::vector<std::pair<absl::string_view, absl::string_view>>&
+DeviceFiles();
+}  // namespace embedded_internal
+
+namespace {
+
+constexpr absl::string_view kRoot = "kernels/device/";
+
+void AppendFlattened(absl::string_view path,
+                     std::vector<absl::string_view>& done, std::string& out) {
+  if (std::find(done.begin(), done.end(), path) != done.end()) return;
+  done.push_back(path);
+  std::string own;
+  for (absl::string_view line :
+       absl::StrSplit(EmbeddedDeviceSource(path), '\n')) {
+    absl::string_view include = line;
+    if (absl::ConsumePrefix(&include, "#include \"") &&
+        absl::ConsumePrefix(&include, kRoot) &&
+        absl::ConsumeSuffix(&include, "\"")) {
+      AppendFlattened(include, done, out);
+    } else {
+      absl::StrAppend(&own, line, "\n");
+    }
+  }
+  absl::StrAppend(&out, own);
+}
+
+}  // namespace
+
+absl::string_view EmbeddedDeviceSource(absl::string_view path) {
+  for (const auto& [name, text] : embedded_internal::DeviceFiles()) {
+    absl::string_view relative = name;
+    if (absl::ConsumePrefix(&relative, kRoot) && relative == path) return text;
+  }
+  return "";
+}
+
+std::string FlattenedDeviceSource(absl::string_view path) {
+  std::vector<absl::string_view> done;
+  std::string out;
+  AppendFlattened(path, done, out);
+  return out;
+}
+
+std::string SourceClosureHash() {
+  std::string all;
+  for (const auto& [name, text] : embedded_internal::DeviceFiles()) {
+    absl::StrAppend(&all, name.size(), ":", name, text.size(), ":", text);
+  }
+  return Sha256Hex(all);
+}
+
+}  // namespace hone

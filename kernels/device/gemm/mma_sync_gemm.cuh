@@ -1,0 +1,86 @@
+// C = A · Bᵀ with packed integer weights, on mma.sync, SM80 and up.
+//
+// Algorithm. The CTA computes Dᵀ = W · Xᵀ for a tile of kBlockN channels by
+// kBlockM tokens. A ring of kStages k-steps in shared memory is filled by
+// cp.async from all threads; one barrier a step both publishes the oldest
+// stage and frees the one before it. Warps split the tile along channels,
+// tokens and, within a k-step, along K; weights go from shared memory straight
+// to MMA fragments in registers. The epilogue reuses the ring's memory.
+//
+// Data layout: packed_layout.cuh (weights, scales), tile_loader.cuh (stages).
+//
+// Config is rendered per kernel:
+//   kN, kK, kBBits, kGroup (0: channel or no group scale), kChannelScale,
+//   kBias, AType, CType; kBlockM/N/K, kWarpM/N/K, kWarpsM/N/K, kThreads,
+//   kStages, kSplitK, kRasterAlongM.
+#ifndef HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_
+#define HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_
+
+#include "kernels/device/epilogue/epilogue.cuh"
+#include "kernels/device/memory/tile_loader.cuh"
+#include "kernels/device/mma/warp_tile.cuh"
+#include "kernels/device/ptx/core.cuh"
+#include "kernels/device/ptx/cp_async.cuh"
+#include "kernels/device/schedule/tile_schedule.cuh"
+
+namespace hone {
+
+// The one dynamic shared-memory block: the ring, reused by the epilogue, then
+// the flag that tells a CTA whether it is its tile's last.
+template <typename Config>
+struct SharedLayout {
+  static constexpr int kRingBytes = Config::kStages * Stage<Config>::kBytes;
+  static constexpr int kEpilogueBytes = Config::kWarpsK * Config::kBlockM *
+                                        Epilogue<Config>::kStride * 4;
+  static constexpr int kFlagOffset =
+      kRingBytes > kEpilogueBytes ? kRingBytes : kEpilogueBytes;
+  static constexpr int kBytes = kFlagOffset + 16;
+};
+
+template <typename Config>
+__device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* b,
+                                            const u8* scales, const u8* bias,
+                                            u8* c, u8* workspace, int m,
+                                            u8* shared_pointer) {
+  using Ring = Stage<Config>;
+  static_assert(SharedLayout<Config>::kBytes == Config::kSmemBytes,
+                "the host and the device disagree about shared memory");
+  const u32 shared = ptx::SharedAddress(shared_pointer);
+  const TileSchedule<Config> tile(m);
+  const TileLoader<Config> loader(a, b, scales, m,
+                                  tile.tile_m * Config::kBlockM,
+                                  tile.tile_n * Ring::kUnitsN);
+  // Prologue: all stages but one.
+#pragma unroll
+  for (int i = 0; i < Config::kStages - 1; ++i) {
+    const int step = tile.step_begin + i;
+    if (step < tile.step_end) loader.Issue(shared + i * Ring::kBytes, step);
+    ptx::CopyAsyncCommit();
+  }
+  WarpTile<Config> warp;
+  u32 read = shared;
+  u32 write = shared + (Config::kStages - 1) * Ring::kBytes;
+  const u32 end = shared + SharedLayout<Config>::kRingBytes;
+#pragma unroll 1
+  for (int step = tile.step_begin; step < tile.step_end; ++step) {
+    ptx::CopyAsyncWait<Config::kStages - 2>();
+    ptx::BarrierSync();
+    const int next = step + Config::kStages - 1;
+    if (next < tile.step_end) loader.Issue(write, next);
+    ptx::CopyAsyncCommit();
+    warp.Accumulate(read);
+    read += Ring::kBytes;
+    if (read == end) read = shared;
+    write += Ring::kBytes;
+    if (write == end) write = shared;
+  }
+  ptx::CopyAsyncWait<0>();
+  ptx::BarrierSync();
+  Epilogue<Config>::Run(warp, tile, shared,
+                        shared + SharedLayout<Config>::kFlagOffset, scales,
+                        bias, c, workspace, m);
+}
+
+}  // namespace hone
+
+#endif  // HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_

@@ -1,0 +1,118 @@
+// Special registers, barriers and plain memory accesses: one wrapper per
+// instruction. Inline PTX lives only in this folder.
+#ifndef HONE_DEVICE_PTX_CORE_CUH_
+#define HONE_DEVICE_PTX_CORE_CUH_
+
+namespace hone {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+// Four 32-bit words that move as one 16-byte access.
+struct alignas(16) Words4 {
+  u32 w[4];
+};
+
+namespace ptx {
+
+__device__ __forceinline__ u32 ThreadIdX() {
+  u32 value;
+  asm("mov.u32 %0, %%tid.x;" : "=r"(value));
+  return value;
+}
+
+__device__ __forceinline__ u32 BlockIdX() {
+  u32 value;
+  asm("mov.u32 %0, %%ctaid.x;" : "=r"(value));
+  return value;
+}
+
+// The shared-window address of a pointer into shared memory.
+__device__ __forceinline__ u32 SharedAddress(const void* pointer) {
+  u32 address;
+  asm("{\n.reg .u64 t;\ncvta.to.shared.u64 t, %1;\ncvt.u32.u64 %0, t;\n}"
+      : "=r"(address)
+      : "l"(pointer));
+  return address;
+}
+
+__device__ __forceinline__ void BarrierSync() {
+  asm volatile("bar.sync 0;" ::: "memory");
+}
+
+__device__ __forceinline__ void ThreadFence() {
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
+__device__ __forceinline__ Words4 LoadShared16(u32 address) {
+  Words4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+               : "r"(address));
+  return v;
+}
+
+__device__ __forceinline__ u32 LoadShared4(u32 address) {
+  u32 v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address));
+  return v;
+}
+
+__device__ __forceinline__ void StoreShared4(u32 address, u32 value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value)
+               : "memory");
+}
+
+__device__ __forceinline__ void StoreShared2(u32 address, u16 value) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value)
+               : "memory");
+}
+
+__device__ __forceinline__ u16 LoadGlobal2(const void* pointer) {
+  u16 v;
+  asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(v) : "l"(pointer));
+  return v;
+}
+
+// Past the L1: what other CTAs wrote in this launch.
+__device__ __forceinline__ Words4 LoadGlobalL2(const void* pointer) {
+  Words4 v;
+  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+               : "l"(pointer)
+               : "memory");
+  return v;
+}
+
+__device__ __forceinline__ void StoreGlobal16(void* pointer, const Words4& v) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+               "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
+               : "memory");
+}
+
+__device__ __forceinline__ void StoreGlobal4(void* pointer, u32 value) {
+  asm volatile("st.global.b32 [%0], %1;" ::"l"(pointer), "r"(value)
+               : "memory");
+}
+
+__device__ __forceinline__ void StoreGlobal2(void* pointer, u16 value) {
+  asm volatile("st.global.b16 [%0], %1;" ::"l"(pointer), "h"(value)
+               : "memory");
+}
+
+// Adds 1 and returns the value before.
+__device__ __forceinline__ u32 AtomicIncrement(u32* pointer) {
+  u32 old;
+  asm volatile("atom.global.add.u32 %0, [%1], 1;"
+               : "=r"(old)
+               : "l"(pointer)
+               : "memory");
+  return old;
+}
+
+}  // namespace ptx
+}  // namespace hone
+
+#endif  // HONE_DEVICE_PTX_CORE_CUH_

@@ -1,0 +1,72 @@
+// The config used when nothing was measured: a few fixed tiles by M, with the
+// split and the stages derived from the device.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/space/space.h"
+
+namespace hone {
+namespace {
+
+struct Tile {
+  int64_t m_up_to;
+  int64_t block_m, block_n, block_k, warp_m, warp_n, warp_k;
+};
+
+// While M fits one token tile the weights are the cost: all warps share the
+// channels and split K. Larger M need reuse: wide tiles, warps in both.
+constexpr Tile kTiles[] = {
+    {8, 8, 64, 512, 8, 64, 64},      {16, 16, 64, 512, 16, 64, 64},
+    {32, 32, 64, 256, 32, 64, 64},   {64, 64, 128, 128, 64, 32, 64},
+    {128, 128, 128, 64, 64, 32, 64}, {INT64_MAX, 128, 256, 64, 64, 64, 64},
+};
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
+                              int64_t m) {
+  const Tile* tile = kTiles;
+  while (m > tile->m_up_to) ++tile;
+  TuningConfig config;
+  config.block_m = tile->block_m;
+  config.block_n = tile->block_n;
+  config.block_k = tile->block_k;
+  config.warp_m = tile->warp_m;
+  config.warp_n = tile->warp_n;
+  config.warp_k = tile->warp_k;
+  config.raster = m > 512 ? RasterOrder::kAlongN : RasterOrder::kAlongM;
+  const auto legal = [&] { return !CheckConfig(problem, device, config); };
+
+  // As many stages as fit, up to five: more only lengthen the start.
+  config.stages = 5;
+  while (config.stages > 2 && !legal()) --config.stages;
+  // A smaller device: fewer columns a step, then fewer tokens.
+  while (!legal() && config.block_k > 64) {
+    config.block_k /= 2;
+  }
+  while (!legal() && config.block_n > 64 && config.warp_n < config.block_n) {
+    config.block_n /= 2;
+  }
+  while (!legal() && config.block_m > config.warp_m) {
+    config.block_m /= 2;
+  }
+  // Split K while tiles leave most SMs idle and each part keeps eight steps.
+  const int64_t tiles =
+      CeilDiv(m, config.block_m) * CeilDiv(problem.layer.n, config.block_n);
+  const int64_t steps = CeilDiv(problem.layer.k, config.block_k);
+  const int64_t split = std::min(
+      {device.sm_count / std::max<int64_t>(tiles, 1), steps / 4, int64_t{8}});
+  if (split > 1) {
+    config.split = Split::kSplitK;
+    config.split_k = split;
+    if (!legal()) {
+      config.split = Split::kDataParallel;
+      config.split_k = 1;
+    }
+  }
+  return config;
+}
+
+}  // namespace hone

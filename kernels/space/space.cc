@@ -1,0 +1,407 @@
+#include "kernels/space/space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/config/status_macros.h"
+
+namespace hone {
+namespace {
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+absl::Status NoKernel(absl::string_view field, absl::string_view value,
+                      absl::string_view has) {
+  return absl::UnimplementedError(absl::StrCat(
+      "no kernel for ", field, " = ", value, "; there are kernels for ", has));
+}
+
+// Registers that a thread of this config may use before ptxas must spill.
+int64_t RegisterLimit(const DeviceSpec& device, const TuningConfig& config) {
+  const int64_t per_cta = device.registers_per_sm / config.ctas_per_sm;
+  // Allocated per warp in units of 256.
+  const int64_t per_thread = per_cta / config.threads() / 8 * 8;
+  return std::min<int64_t>(255, per_thread);
+}
+
+struct Arguments {
+  const Problem& problem;
+  const DeviceSpec& device;
+  const TuningConfig& config;
+};
+
+struct Rule {
+  absl::string_view name;
+  // A sentence on why the rule is broken, or empty.
+  std::function<std::string(const Arguments&)> broken;
+};
+
+std::string MustBe(absl::string_view field, int64_t value,
+                   absl::string_view legal) {
+  return absl::StrCat("tuning.", field, " is ", value, "; it must be ", legal);
+}
+
+// Every legality rule of the mma.sync engine, in the order in which they are
+// reported.
+const std::vector<Rule>& Rules() {
+  static const auto* rules = new std::vector<Rule>{
+      {"well_formed",
+       [](const Arguments& a) {
+         const absl::Status status = a.config.Validate();
+         return status.ok() ? "" : std::string(status.message());
+       }},
+      {"mma_instruction",
+       [](const Arguments& a) {
+         return a.config.mma == MmaInstruction::kMmaSync
+                    ? std::string()
+                    : absl::StrCat("tuning.mma is ", ToString(a.config.mma),
+                                   "; there are kernels for mma_sync");
+       }},
+      {"producers",
+       [](const Arguments& a) -> std::string {
+         for (const Producer p : {a.config.producer_a, a.config.producer_b,
+                                  a.config.producer_scale}) {
+           if (p != Producer::kCpAsync) {
+             return absl::StrCat("tuning.producer_* is ", ToString(p),
+                                 "; the mma_sync engine loads with cp_async");
+           }
+         }
+         return "";
+       }},
+      {"no_warp_specialization",
+       [](const Arguments& a) -> std::string {
+         return a.config.warp_specialized
+                    ? "tuning.warp_specialized is 1; it needs producer tma"
+                    : "";
+       }},
+      {"mmas_in_flight",
+       [](const Arguments& a) -> std::string {
+         return a.config.mmas_in_flight == 1
+                    ? ""
+                    : MustBe("mmas_in_flight", a.config.mmas_in_flight,
+                             "1 for mma_sync");
+       }},
+      {"no_cluster",
+       [](const Arguments& a) -> std::string {
+         return a.config.cluster_m * a.config.cluster_n == 1
+                    ? ""
+                    : "tuning.cluster_m and cluster_n must be 1 for mma_sync";
+       }},
+      {"split_kind",
+       [](const Arguments& a) -> std::string {
+         return a.config.split == Split::kStreamK
+                    ? "tuning.split is stream_k; there are kernels for "
+                      "data_parallel and split_k"
+                    : "";
+       }},
+      {"block_n_units",
+       [](const Arguments& a) -> std::string {
+         return a.config.block_n % 64 == 0
+                    ? ""
+                    : MustBe("block_n", a.config.block_n, "a multiple of 64");
+       }},
+      {"warp_n_fragments",
+       [](const Arguments& a) -> std::string {
+         return a.config.warp_n % 16 == 0 && a.config.warp_n <= 64
+                    ? ""
+                    : MustBe("warp_n", a.config.warp_n,
+                             "a multiple of 16, at most 64");
+       }},
+      {"warp_m_fragments",
+       [](const Arguments& a) -> std::string {
+         return a.config.warp_m % 8 == 0 && a.config.warp_m <= 128
+                    ? ""
+                    : MustBe("warp_m", a.config.warp_m,
+                             "a multiple of 8, at most 128");
+       }},
+      {"warp_k_units",
+       [](const Arguments& a) -> std::string {
+         return a.config.warp_k % 64 == 0
+                    ? ""
+                    : MustBe("warp_k", a.config.warp_k, "a multiple of 64");
+       }},
+      {"stages",
+       [](const Arguments& a) -> std::string {
+         return a.config.stages >= 2
+                    ? ""
+                    : MustBe("stages", a.config.stages, "at least 2");
+       }},
+      {"group_tiles_block_k",
+       [](const Arguments& a) -> std::string {
+         const int64_t g = a.problem.layer.b_group;
+         if (g == 0 || a.config.block_k % g == 0 || g % a.config.block_k == 0)
+           return "";
+         return MustBe("block_k", a.config.block_k,
+                       absl::StrCat("a multiple or a divisor of the scale "
+                                    "group, ",
+                                    g));
+       }},
+      {"split_has_steps",
+       [](const Arguments& a) -> std::string {
+         const int64_t steps = CeilDiv(a.problem.layer.k, a.config.block_k);
+         return a.config.split_k <= steps
+                    ? ""
+                    : MustBe("split_k", a.config.split_k,
+                             absl::StrCat("at most the ", steps,
+                                          " steps of block_k in layer.k"));
+       }},
+      {"smem_fits",
+       [](const Arguments& a) -> std::string {
+         const int64_t bytes = SmemBytes(a.problem, a.config);
+         return bytes <= a.device.smem_optin_bytes
+                    ? ""
+                    : absl::StrCat("the tile and its ", a.config.stages,
+                                   " stages need ", bytes,
+                                   " bytes of shared memory; a block has ",
+                                   a.device.smem_optin_bytes);
+       }},
+      {"ctas_fit_sm",
+       [](const Arguments& a) -> std::string {
+         // Each CTA also takes 1 KB that the driver reserves.
+         const int64_t smem =
+             (SmemBytes(a.problem, a.config) + 1024) * a.config.ctas_per_sm;
+         if (smem > a.device.smem_per_sm_bytes) {
+           return MustBe("ctas_per_sm", a.config.ctas_per_sm,
+                         absl::StrCat("small enough that its CTAs' ", smem,
+                                      " bytes of shared memory fit the SM's ",
+                                      a.device.smem_per_sm_bytes));
+         }
+         const int64_t threads = a.config.threads() * a.config.ctas_per_sm;
+         return threads <= a.device.max_threads_per_sm
+                    ? ""
+                    : MustBe("ctas_per_sm", a.config.ctas_per_sm,
+                             absl::StrCat("small enough that its ", threads,
+                                          " threads fit the SM's ",
+                                          a.device.max_threads_per_sm));
+       }},
+      {"registers_fit",
+       [](const Arguments& a) -> std::string {
+         const int64_t need = EstimateRegisters(a.problem, a.config);
+         const int64_t limit = RegisterLimit(a.device, a.config);
+         return need <= limit
+                    ? ""
+                    : absl::StrCat("a warp tile of ", a.config.warp_n, " x ",
+                                   a.config.warp_m, " needs about ", need,
+                                   " registers a thread; ", limit,
+                                   " are there at ", a.config.threads(),
+                                   " threads and ", a.config.ctas_per_sm,
+                                   " CTAs per SM");
+       }},
+  };
+  return *rules;
+}
+
+bool UsesGroups(const Problem& problem) {
+  return problem.layer.b_scale == ScaleGranularity::kGroup;
+}
+
+}  // namespace
+
+absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device) {
+  HONE_RETURN_IF_ERROR(problem.Validate());
+  const LayerConfig& layer = problem.layer;
+  const ComputeConfig& compute = problem.compute;
+  if (device.sm_arch < 80) {
+    return NoKernel("device.sm_arch", absl::StrCat(device.sm_arch),
+                    "80 and up");
+  }
+  if (compute.gemm != GemmType::kDense) {
+    return NoKernel("compute.gemm", ToString(compute.gemm), "dense");
+  }
+  if (layer.a != kFloat16 && layer.a != kBfloat16) {
+    return NoKernel("layer.a", layer.a.ToString(), "float16, bfloat16");
+  }
+  if (layer.b != kInt4 && layer.b != kInt8) {
+    return NoKernel("layer.b", layer.b.ToString(), "int4, int8");
+  }
+  if (layer.c != layer.a) {
+    return NoKernel("layer.c", layer.c.ToString(),
+                    absl::StrCat("the type of layer.a, ", layer.a.ToString()));
+  }
+  if (layer.b_scale != ScaleGranularity::kChannel &&
+      layer.b_scale != ScaleGranularity::kGroup) {
+    return NoKernel("layer.b_scale", ToString(layer.b_scale), "channel, group");
+  }
+  if (UsesGroups(problem) && layer.b_group != 32 && layer.b_group != 64 &&
+      layer.b_group != 128) {
+    return NoKernel("layer.b_group", absl::StrCat(layer.b_group),
+                    "32, 64, 128");
+  }
+  if (layer.b_scale_type != layer.a) {
+    return NoKernel("layer.b_scale_type", layer.b_scale_type.ToString(),
+                    absl::StrCat("the type of layer.a, ", layer.a.ToString()));
+  }
+  if (layer.a_scale != InputScale::kNone) {
+    return NoKernel("layer.a_scale", ToString(layer.a_scale),
+                    "none with 16-bit activations");
+  }
+  if (layer.zero_point != ZeroPoint::kNone) {
+    return NoKernel("layer.zero_point", ToString(layer.zero_point), "none");
+  }
+  if (compute.accumulator != kFloat32) {
+    return NoKernel("compute.accumulator", compute.accumulator.ToString(),
+                    "float32");
+  }
+  if (compute.batch_invariant) {
+    return NoKernel("compute.batch_invariant", "1", "0");
+  }
+  return absl::OkStatus();
+}
+
+std::optional<Refusal> CheckConfig(const Problem& problem,
+                                   const DeviceSpec& device,
+                                   const TuningConfig& config) {
+  const Arguments arguments{problem, device, config};
+  for (const Rule& rule : Rules()) {
+    std::string reason = rule.broken(arguments);
+    if (!reason.empty()) return Refusal{std::string(rule.name), reason};
+  }
+  return std::nullopt;
+}
+
+std::vector<Refusal> AllRefusals(const Problem& problem,
+                                 const DeviceSpec& device,
+                                 const TuningConfig& config) {
+  const Arguments arguments{problem, device, config};
+  std::vector<Refusal> refusals;
+  for (const Rule& rule : Rules()) {
+    std::string reason = rule.broken(arguments);
+    if (reason.empty()) continue;
+    refusals.push_back({std::string(rule.name), reason});
+    // The other rules divide by what a malformed config may have at zero.
+    if (rule.name == "well_formed") break;
+  }
+  return refusals;
+}
+
+int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
+  // kernels/device/memory/tile_loader.cuh and gemm/mma_sync_gemm.cuh; the
+  // kernel asserts that both agree.
+  const int64_t a = config.block_m * config.block_k * 2;
+  const int64_t b =
+      config.block_n * config.block_k * problem.layer.b.bits() / 8;
+  const int64_t groups =
+      UsesGroups(problem) ? CeilDiv(config.block_k, problem.layer.b_group) : 0;
+  const int64_t scales = config.block_n * groups * 2;
+  const int64_t ring = config.stages * (a + b + scales);
+  const int64_t epilogue =
+      config.warps_k() * config.block_m * (config.block_n + 4) * 4;
+  return std::max(ring, epilogue) + 16;
+}
+
+int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
+  const int64_t blocks = config.warp_n / 16;
+  const int64_t tokens = config.warp_m / 8;
+  const int64_t accumulators = blocks * tokens * 4;
+  // Activations of half a unit, weight words of a unit, one dequantized
+  // fragment, and addresses and loop state.
+  const int64_t activations = tokens * 4;
+  const int64_t words = blocks * problem.layer.b.bits();
+  return accumulators + activations + words + 4 + 32;
+}
+
+std::vector<TuningConfig> Enumerate(const Problem& problem,
+                                    const DeviceSpec& device, int64_t max_m) {
+  struct WarpLayout {
+    int64_t block_m, block_n, warp_m, warp_n;
+  };
+  // Tiles whose warps lie along channels and tokens. Small token tiles are for
+  // decoding: each weight is dequantized once, by one warp.
+  std::vector<WarpLayout> tiles;
+  for (const int64_t block_m : {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}) {
+    if (block_m > 8 && block_m / 2 >= max_m) continue;
+    for (const int64_t block_n : {64, 128, 256}) {
+      for (const int64_t warp_m : {8, 16, 24, 32, 48, 64, 96, 128}) {
+        for (const int64_t warp_n : {16, 32, 64}) {
+          if (block_m % warp_m != 0 || block_n % warp_n != 0) continue;
+          // One warp column takes all tokens while the registers allow it;
+          // splitting tokens repeats the dequantization.
+          const int64_t warps_m = block_m / warp_m;
+          if (block_m <= 64 && warps_m > 2) continue;
+          if (warps_m > 4 || block_n / warp_n > 8) continue;
+          tiles.push_back({block_m, block_n, warp_m, warp_n});
+        }
+      }
+    }
+  }
+  std::vector<TuningConfig> configs;
+  for (const WarpLayout& tile : tiles) {
+    for (const int64_t block_k : {64, 128, 256, 512, 1024}) {
+      for (const int64_t warps_k : {1, 2, 4, 8, 16}) {
+        const int64_t warps = (tile.block_m / tile.warp_m) *
+                              (tile.block_n / tile.warp_n) * warps_k;
+        // Fewer than four warps leave schedulers idle; more than sixteen add
+        // nothing here.
+        if (warps < 4 || warps > 16) continue;
+        // Warps along K pay with an epilogue; not for wide token tiles.
+        if (warps_k > 1 && tile.block_m > 64) continue;
+        if (block_k % (64 * warps_k) != 0) continue;
+        // More than two units a warp and step only lengthens the unrolled
+        // code.
+        if (block_k / warps_k > 128) continue;
+        for (const int64_t stages : {2, 3, 4, 5, 6, 8}) {
+          for (const int64_t ctas : {1, 2, 3, 4}) {
+            for (const int64_t split : {1, 2, 3, 4, 6, 8, 12, 16}) {
+              // A split fills SMs that tiles leave idle.
+              const int64_t tiles_n = CeilDiv(problem.layer.n, tile.block_n);
+              if (split > 1 && tiles_n * split > 4 * device.sm_count * ctas) {
+                continue;
+              }
+              for (const RasterOrder raster :
+                   {RasterOrder::kAlongM, RasterOrder::kAlongN}) {
+                if (raster == RasterOrder::kAlongN && tile.block_m < 64)
+                  continue;
+                TuningConfig config;
+                config.block_m = tile.block_m;
+                config.block_n = tile.block_n;
+                config.block_k = block_k;
+                config.warp_m = tile.warp_m;
+                config.warp_n = tile.warp_n;
+                config.warp_k = block_k / warps_k;
+                config.stages = stages;
+                config.ctas_per_sm = ctas;
+                config.split_k = split;
+                config.split =
+                    split > 1 ? Split::kSplitK : Split::kDataParallel;
+                config.raster = raster;
+                if (!CheckConfig(problem, device, config)) {
+                  configs.push_back(config);
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return configs;
+}
+
+int64_t MinimumBytes(const Problem& problem, int64_t m) {
+  const LayerConfig& layer = problem.layer;
+  const int64_t n = RoundUp(layer.n, 64);
+  const int64_t k = RoundUp(layer.k, 64);
+  const int64_t groups = UsesGroups(problem) ? CeilDiv(k, layer.b_group) : 1;
+  const int64_t weights = n * k * layer.b.bits() / 8;
+  const int64_t scales = n * groups * layer.b_scale_type.bits() / 8;
+  const int64_t activations = m * layer.k * layer.a.bits() / 8;
+  const int64_t output = m * layer.n * layer.c.bits() / 8;
+  const int64_t bias = layer.bias ? layer.n * layer.c.bits() / 8 : 0;
+  return weights + scales + activations + output + bias;
+}
+
+double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m) {
+  const double bytes_ns =
+      static_cast<double>(MinimumBytes(problem, m)) / device.memory_gbps;
+  const double operations = 2.0 * static_cast<double>(m) *
+                            static_cast<double>(problem.layer.n) *
+                            static_cast<double>(problem.layer.k);
+  const double mma_ns = operations / (device.peak_tflops * 1e3);
+  return std::max(bytes_ns, mma_ns);
+}
+
+}  // namespace hone
