@@ -26,14 +26,18 @@ struct PackedWeights {
   std::vector<std::byte> scales;
 };
 
+// Scale groups along K: 1 for channel scales. Counted over the padded K.
+int64_t ScaleGroups(const LayerConfig& layer);
+
 // Sizes of the packed tensors, bytes.
 int64_t PackedWeightBytes(const LayerConfig& layer);
 int64_t PackedScaleBytes(const LayerConfig& layer);
 
 // Symmetric round-to-nearest quantization of `weights` [N, K] (row-major).
 // Each scale is the largest magnitude of its group over the largest code,
-// rounded to the scale's type; an all-zero group has scale 1. InvalidArgument
-// when the size is not N·K or a weight is not finite.
+// rounded to the scale's type; an all-zero group, or one whose scale would
+// round to zero, has scale 1 and values 0. InvalidArgument when the size is not
+// N·K or a weight is not finite.
 absl::StatusOr<QuantizedWeights> Quantize(const LayerConfig& layer,
                                           absl::Span<const float> weights);
 

@@ -30,10 +30,18 @@ OracleResult Oracle(const Problem& problem, int64_t m,
 // with both factors derived from the number formats (see reference.cc):
 // rounding of the output, rounding of dequantized weights, and fp32
 // accumulation over K.
+//
+// That is the worst case, which random errors stay far below: at K = 8192 it
+// would let a kernel drop one product in a thousand. So the whole output must
+// also satisfy ‖out − ref‖ ≤ relative_norm · ‖ref‖ when it has at least
+// kNormElements elements: twice the root mean square that the same roundings
+// give on random operands of zero mean.
 struct Tolerance {
   double output_relative = 0;
   double product_relative = 0;
+  double relative_norm = 0;
 };
+inline constexpr int64_t kNormElements = 256;
 Tolerance DeriveTolerance(const Problem& problem);
 
 struct Comparison {

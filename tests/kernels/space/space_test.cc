@@ -1,0 +1,212 @@
+#include "kernels/space/space.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace hone {
+namespace {
+
+using testing::HasSubstr;
+
+Problem MakeProblem(int64_t n, int64_t k, DataType b, int64_t group) {
+  Problem problem;
+  problem.layer.n = n;
+  problem.layer.k = k;
+  problem.layer.b = b;
+  if (group != 0) {
+    problem.layer.b_scale = ScaleGranularity::kGroup;
+    problem.layer.b_group = group;
+  }
+  return problem;
+}
+
+DeviceSpec Device(const std::string& name) { return *ModelledDevice(name); }
+
+TEST(SpaceTest, HeuristicDefaultIsLegalEverywhere) {
+  for (const std::string& name : ModelledDeviceNames()) {
+    for (const DataType b : {kInt4, kInt8}) {
+      for (const int64_t group : {0, 32, 64, 128}) {
+        for (const auto& [n, k] :
+             std::vector<std::pair<int64_t, int64_t>>{{8192, 8192},
+                                                      {1, 1},
+                                                      {57344, 8192},
+                                                      {1280, 8192},
+                                                      {70, 33},
+                                                      {8192, 28672},
+                                                      {64, 1 << 20},
+                                                      {1 << 20, 64}}) {
+          const Problem problem = MakeProblem(n, k, b, group);
+          ASSERT_TRUE(CheckProblem(problem, Device(name)).ok());
+          for (int64_t m = 1; m <= 16384; m = m < 300 ? m + 7 : m * 2) {
+            const TuningConfig config =
+                HeuristicDefault(problem, Device(name), m);
+            const auto refusal = CheckConfig(problem, Device(name), config);
+            ASSERT_FALSE(refusal.has_value())
+                << name << " m=" << m << " n=" << n << " k=" << k << ": "
+                << refusal->reason;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SpaceTest, EnumeratesManyDistinctLegalConfigs) {
+  for (const std::string& name : ModelledDeviceNames()) {
+    const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+    const std::vector<TuningConfig> configs =
+        Enumerate(problem, Device(name), 8192);
+    EXPECT_GT(configs.size(), 1000u) << name;
+    std::set<std::string> texts;
+    for (const TuningConfig& config : configs) {
+      ASSERT_FALSE(CheckConfig(problem, Device(name), config).has_value());
+      EXPECT_TRUE(texts.insert(config.ToString()).second);
+    }
+  }
+}
+
+TEST(SpaceTest, SmallLaddersNeedFewerTiles) {
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  for (const TuningConfig& config : Enumerate(problem, Device("h200"), 8)) {
+    EXPECT_LE(config.block_m, 16);
+  }
+}
+
+std::string Reason(const Problem& problem, const TuningConfig& config) {
+  const auto refusal = CheckConfig(problem, Device("h200"), config);
+  return refusal ? refusal->rule + ": " + refusal->reason : "";
+}
+
+TEST(SpaceTest, EachRuleSaysWhatIsWrongAndWhatIsLegal) {
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  TuningConfig good = HeuristicDefault(problem, Device("h200"), 16);
+  ASSERT_EQ(Reason(problem, good), "");
+  TuningConfig c = good;
+  c.mma = MmaInstruction::kWgmma;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("mma_instruction"));
+  c = good;
+  c.producer_b = Producer::kTma;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("cp_async"));
+  c = good;
+  c.warp_specialized = true;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("producer tma"));
+  c = good;
+  c.mmas_in_flight = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("mmas_in_flight is 2"));
+  c = good;
+  c.cluster_m = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("cluster_m"));
+  c = good;
+  c.split = Split::kStreamK;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("stream_k"));
+  c = good;
+  c.block_n = c.warp_n = 32;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("a multiple of 64"));
+  c = good;
+  c.block_n = c.warp_n = 128;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("warp_n_fragments"));
+  c = good;
+  c.block_m = c.warp_m = 12;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("warp_m_fragments"));
+  c = good;
+  c.warp_k = 32;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("warp_k_units"));
+  c = good;
+  c.stages = 1;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("at least 2"));
+  c = good;
+  c.stages = 16;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("smem_fits"));
+  c = good;
+  c.ctas_per_sm = 4;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("ctas_fit_sm"));
+  c = good;
+  c.split = Split::kSplitK;
+  c.split_k = 32;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("at most the 16 steps"));
+  c = good;
+  c.block_k = 192;
+  c.warp_k = 192;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("group_tiles_block_k"));
+  c = good;
+  c.block_m = c.warp_m = 128;
+  c.warp_n = 64;
+  c.block_k = 64;
+  c.warp_k = 64;
+  c.stages = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("registers_fit"));
+}
+
+TEST(SpaceTest, AllRefusalsListsEachBrokenRule) {
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  TuningConfig c = HeuristicDefault(problem, Device("h200"), 16);
+  c.mma = MmaInstruction::kTcgen05;
+  c.stages = 16;
+  std::vector<std::string> rules;
+  for (const Refusal& r : AllRefusals(problem, Device("h200"), c)) {
+    rules.push_back(r.rule);
+  }
+  EXPECT_THAT(rules, testing::ElementsAre("mma_instruction", "smem_fits",
+                                          "ctas_fit_sm"));
+}
+
+TEST(SpaceTest, WhatHasNoKernelIsRefusedByName) {
+  const DeviceSpec device = Device("h200");
+  const Problem good = MakeProblem(8192, 8192, kInt4, 128);
+  const auto message = [&](const Problem& p) {
+    const absl::Status status = CheckProblem(p, device);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    return std::string(status.message());
+  };
+  Problem p = good;
+  p.layer.b = kFloat4e2m1;
+  EXPECT_THAT(message(p), HasSubstr("layer.b = float4e2m1"));
+  EXPECT_THAT(message(p), HasSubstr("int4, int8"));
+  p = good;
+  p.layer.a = kFloat8e4m3;
+  EXPECT_THAT(message(p), HasSubstr("layer.a"));
+  p = good;
+  p.layer.c = kBfloat16;
+  EXPECT_THAT(message(p), HasSubstr("layer.c"));
+  p = good;
+  p.layer.b_group = 256;
+  EXPECT_THAT(message(p), HasSubstr("layer.b_group"));
+  p = good;
+  p.layer.b_scale_type = kFloat8e8m0;
+  EXPECT_THAT(message(p), HasSubstr("layer.b_scale_type"));
+  p = good;
+  p.layer.a_scale = InputScale::kToken;
+  EXPECT_THAT(message(p), HasSubstr("layer.a_scale"));
+  p = good;
+  p.compute.batch_invariant = true;
+  EXPECT_THAT(message(p), HasSubstr("compute.batch_invariant"));
+  p = good;
+  p.compute.accumulator = kFloat16;
+  EXPECT_THAT(message(p), HasSubstr("compute.accumulator"));
+  p = good;
+  p.layer.experts = 8;
+  p.compute.gemm = GemmType::kGroupedMasked;
+  EXPECT_THAT(message(p), HasSubstr("compute.gemm = grouped_masked"));
+  DeviceSpec turing = device;
+  turing.sm_arch = 75;
+  EXPECT_THAT(std::string(CheckProblem(good, turing).message()),
+              HasSubstr("device.sm_arch"));
+}
+
+TEST(SpaceTest, FloorsFollowBytesThenOperations) {
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  // 33.5 MB of weights, 1 MB of scales, 32 KB of activations and outputs.
+  EXPECT_EQ(MinimumBytes(problem, 1),
+            8192 * 8192 / 2 + 8192 * 64 * 2 + 2 * 8192 * 2);
+  EXPECT_NEAR(FloorNs(problem, Device("h200"), 1), 8057, 10);
+  EXPECT_NEAR(FloorNs(problem, Device("h200"), 8192), 1245e3, 5e3);
+}
+
+}  // namespace
+}  // namespace hone
