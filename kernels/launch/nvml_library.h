@@ -1,0 +1,57 @@
+// NVML, loaded with dlopen: what CUDA does not tell of a GPU.
+//
+// Everything here is optional information. Without NVML, or where it refuses
+// (containers often do), values are left out; nothing fails.
+#ifndef HONE_KERNELS_LAUNCH_NVML_LIBRARY_H_
+#define HONE_KERNELS_LAUNCH_NVML_LIBRARY_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hone {
+
+// Why the clocks are below their maximum, as NVML reports it now.
+struct ClockEvents {
+  // Hardware or thermal slowdown: a measurement made now is not to be trusted.
+  bool slowdown = false;
+  // The software power cap: normal for large products, only recorded.
+  bool power_cap = false;
+};
+
+// One GPU as NVML sees it. Thread-safe.
+class NvmlDevice {
+ public:
+  // By PCI bus id ("0000:1b:00.0"). Null when NVML is missing or does not know
+  // the device.
+  static std::unique_ptr<NvmlDevice> Open(const std::string& pci_bus_id);
+  ~NvmlDevice();
+
+  NvmlDevice(const NvmlDevice&) = delete;
+  NvmlDevice& operator=(const NvmlDevice&) = delete;
+
+  // Each is nullopt when NVML does not answer.
+  std::optional<std::string> DriverVersion() const;
+  std::optional<std::string> Vbios() const;
+  // Milliwatts.
+  std::optional<int64_t> PowerLimit() const;
+  // The 16-bit PCI device id, and the 32-bit subsystem id.
+  std::optional<int64_t> PciDeviceId() const;
+  std::optional<int64_t> PciSubsystemId() const;
+  std::optional<ClockEvents> CurrentClockEvents() const;
+  // Process ids that compute on this GPU, own ones included.
+  std::optional<std::vector<int64_t>> ComputeProcesses() const;
+
+ private:
+  struct Library;
+  NvmlDevice(std::unique_ptr<Library> library, void* device);
+
+  std::unique_ptr<Library> library_;
+  void* device_;
+};
+
+}  // namespace hone
+
+#endif  // HONE_KERNELS_LAUNCH_NVML_LIBRARY_H_

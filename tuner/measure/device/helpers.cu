@@ -1,0 +1,330 @@
+// The measurer's own kernels: operands, the L2 flush with its clock reading,
+// the high-precision reference, the comparison and the guard checks.
+//
+// One translation unit for NVRTC, rendered behind packed_layout.cuh and
+// generator.cuh. Compiled once per architecture.
+
+using namespace hone::generator;
+
+namespace {
+
+__device__ inline U64 GlobalThread() {
+  return static_cast<U64>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline U64 GridThreads() {
+  return static_cast<U64>(gridDim.x) * blockDim.x;
+}
+
+__device__ inline U64 GlobalTimerNs() {
+  U64 ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+}  // namespace
+
+extern "C" __global__ void hone_fill_activations(unsigned short* out,
+                                                 U64 count, U64 seed,
+                                                 int type) {
+  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
+    out[i] = static_cast<unsigned short>(ActivationCode(seed, i, type));
+  }
+}
+
+extern "C" __global__ void hone_fill_bias(unsigned short* out, U64 count,
+                                          U64 seed, int type) {
+  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
+    out[i] = static_cast<unsigned short>(BiasCode(seed, i, type));
+  }
+}
+
+// `packed` must be zero before. Columns past k hold the code of the value 0,
+// rows past n any code.
+extern "C" __global__ void hone_fill_weights(U32* packed, U64 n_padded,
+                                             U64 k_padded, U64 k, U64 seed,
+                                             int bits) {
+  const U64 count = n_padded * k_padded;
+  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
+    const U64 column = i % k_padded;
+    const U32 code =
+        column < k ? WeightCode(seed, i, bits) : 1u << (bits - 1);
+    const U64 bit = hone::layout::CodeBitOffset(i / k_padded, column,
+                                                k_padded, bits);
+    atomicOr(packed + bit / 32, code << (bit % 32));
+  }
+}
+
+extern "C" __global__ void hone_fill_scales(unsigned short* out, U64 n_padded,
+                                            U64 groups, U64 seed, float base,
+                                            int type) {
+  const U64 count = n_padded * groups;
+  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
+    out[hone::layout::ScaleIndex(i / groups, i % groups, groups)] =
+        static_cast<unsigned short>(ScaleCode(seed, i, base, type));
+  }
+}
+
+// Reads `count` 16-byte words, so that nothing else stays in the L2, and notes
+// how many SM cycles and nanoseconds one SM took for it. The launch has a few
+// CTAs per SM; every CTA reads one word in every gridDim.x · blockDim.x.
+struct ClockReading {
+  U64 cycles;
+  U64 ns;
+};
+
+extern "C" __global__ void __launch_bounds__(512)
+    hone_flush(const uint4* words, U64 count, U32* sink,
+               ClockReading* reading) {
+  const bool timekeeper = blockIdx.x == 0 && threadIdx.x == 0;
+  U64 start_ns = 0;
+  long long start_cycle = 0;
+  if (timekeeper) {
+    // From one tick of the global timer to another: on some GPUs it moves only
+    // every microsecond.
+    const U64 before = GlobalTimerNs();
+    do {
+      start_ns = GlobalTimerNs();
+    } while (start_ns == before);
+    start_cycle = clock64();
+  }
+  constexpr int kInFlight = 8;
+  const U64 step = GridThreads();
+  U32 sum = 0;
+  U64 i = GlobalThread();
+  for (; i + (kInFlight - 1) * step < count; i += kInFlight * step) {
+    uint4 word[kInFlight];
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) word[j] = __ldcg(words + i + j * step);
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
+      sum += word[j].x ^ word[j].y ^ word[j].z ^ word[j].w;
+    }
+  }
+  for (; i < count; i += step) {
+    const uint4 word = __ldcg(words + i);
+    sum += word.x ^ word.y ^ word.z ^ word.w;
+  }
+  // The buffer's content never gives this sum; the compiler cannot know.
+  if (sum == 0x9e3779b9u) *sink = sum;
+  if (timekeeper) {
+    const U64 before = GlobalTimerNs();
+    U64 end_ns = before;
+    do {
+      end_ns = GlobalTimerNs();
+    } while (end_ns == before);
+    reading->cycles = static_cast<U64>(clock64() - start_cycle);
+    reading->ns = end_ns - start_ns;
+  }
+}
+
+// Reference of up to 64 rows of A, given by index, and 64 columns of C per
+// CTA: reference[i][n] = sum over k of A · code · scale, plus bias, and the
+// sum of the magnitudes. Products of the decoded values are exact in double.
+constexpr int kReferenceTile = 64;
+constexpr int kReferenceDepth = 16;
+
+extern "C" __global__ void __launch_bounds__(256)
+    hone_reference(const unsigned short* a, const U32* packed,
+                   const unsigned short* scales, const unsigned short* bias,
+                   const int* rows, int row_count, int n, int k, int bits,
+                   int group, int a_type, int scale_type, int bias_type,
+                   double* reference, float* magnitude) {
+  __shared__ double a_tile[kReferenceDepth][kReferenceTile];
+  __shared__ double w_tile[kReferenceDepth][kReferenceTile];
+  const int tid = static_cast<int>(threadIdx.x);
+  const int n0 = static_cast<int>(blockIdx.x) * kReferenceTile;
+  const U64 groups = hone::layout::ScaleGroups(k, group);
+  const int load_row = tid / 4;
+  const int load_k = tid % 4 * 4;
+  const U64 a_row =
+      load_row < row_count ? static_cast<U64>(rows[load_row]) * k : 0;
+  const int tx = tid % 16;
+  const int ty = tid / 16;
+
+  double sum[4][4] = {};
+  double size[4][4] = {};
+  for (int k0 = 0; k0 < k; k0 += kReferenceDepth) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int kk = k0 + load_k + j;
+      double a_value = 0;
+      double w_value = 0;
+      if (kk < k) {
+        if (load_row < row_count) {
+          a_value = Decode(a[a_row + kk], a_type);
+        }
+        // Rows past n exist as padding.
+        const U64 bit =
+            hone::layout::CodeBitOffset(n0 + load_row, kk, k, bits);
+        const U32 code =
+            (packed[bit / 32] >> (bit % 32)) & ((1u << bits) - 1);
+        const U64 scale = hone::layout::ScaleIndex(
+            n0 + load_row, group == 0 ? 0 : kk / group, groups);
+        w_value = static_cast<double>(static_cast<int>(code) -
+                                      (1 << (bits - 1))) *
+                  static_cast<double>(Decode(scales[scale], scale_type));
+      }
+      a_tile[load_k + j][load_row] = a_value;
+      w_tile[load_k + j][load_row] = w_value;
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int kk = 0; kk < kReferenceDepth; ++kk) {
+      double av[4];
+      double wv[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        av[i] = a_tile[kk][ty * 4 + i];
+        wv[i] = w_tile[kk][tx + 16 * i];
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          sum[i][j] = fma(av[i], wv[j], sum[i][j]);
+          size[i][j] = fma(fabs(av[i]), fabs(wv[j]), size[i][j]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int row = ty * 4 + i;
+      const int column = n0 + tx + 16 * j;
+      if (row >= row_count || column >= n) continue;
+      double b = 0;
+      if (bias != nullptr) b = Decode(bias[column], bias_type);
+      const U64 at = static_cast<U64>(row) * n + column;
+      reference[at] = sum[i][j] + b;
+      magnitude[at] = static_cast<float>(size[i][j] + fabs(b));
+    }
+  }
+}
+
+// One row of the output and where its reference lies.
+struct RowReference {
+  U64 row;
+  const double* reference;
+  const float* magnitude;
+};
+
+// What one CTA found in its part of a row.
+struct RowComparison {
+  double difference2;
+  double reference2;
+  // Largest |out - ref| / bound; infinite for a NaN or a miss of a zero bound.
+  float ratio;
+  U32 column;
+};
+
+// CTA (x, y) compares part y of gridDim.y parts of row entry x.
+extern "C" __global__ void __launch_bounds__(512)
+    hone_compare(const unsigned short* out, int n, int type,
+                 const RowReference* rows, double output_relative,
+                 double product_relative, RowComparison* result) {
+  const RowReference entry = rows[blockIdx.x];
+  const unsigned short* row = out + entry.row * n;
+  double difference2 = 0;
+  double reference2 = 0;
+  float ratio = 0;
+  U32 column = 0;
+  for (int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x); i < n;
+       i += static_cast<int>(gridDim.y * blockDim.x)) {
+    const double value = Decode(row[i], type);
+    const double expected = entry.reference[i];
+    const double difference = fabs(value - expected);
+    const double bound = output_relative * fabs(expected) +
+                         product_relative * entry.magnitude[i];
+    float r = __int_as_float(0x7f800000);
+    // False for a NaN, which so keeps the infinite ratio.
+    if (difference <= 1e300) {
+      difference2 += difference * difference;
+      if (bound > 0) {
+        r = static_cast<float>(difference / bound);
+      } else if (difference == 0) {
+        r = 0;
+      }
+    }
+    reference2 += expected * expected;
+    if (r > ratio) {
+      ratio = r;
+      column = static_cast<U32>(i);
+    }
+  }
+  __shared__ RowComparison partial[512];
+  partial[threadIdx.x] = {difference2, reference2, ratio, column};
+  for (U32 width = blockDim.x / 2; width > 0; width /= 2) {
+    __syncthreads();
+    if (threadIdx.x < width) {
+      RowComparison& mine = partial[threadIdx.x];
+      const RowComparison& other = partial[threadIdx.x + width];
+      mine.difference2 += other.difference2;
+      mine.reference2 += other.reference2;
+      if (other.ratio > mine.ratio) {
+        mine.ratio = other.ratio;
+        mine.column = other.column;
+      }
+    }
+  }
+  if (threadIdx.x == 0) {
+    result[blockIdx.x * gridDim.y + blockIdx.y] = partial[0];
+  }
+}
+
+// What hone_check found; counts of bytes or elements that are wrong.
+struct CheckResult {
+  U64 first_unequal;
+  U64 unequal;
+  U64 nans;
+};
+
+// Compares two outputs bit by bit, and counts the NaNs of the first one
+// (poison that was not overwritten among them). `result` starts as
+// {~0, 0, 0}.
+extern "C" __global__ void hone_check_repeat(const unsigned short* first,
+                                             const unsigned short* second,
+                                             U64 count, int type,
+                                             CheckResult* result) {
+  const U32 infinity = type == kBrain ? 0x7f80 : 0x7c00;
+  U64 unequal = 0;
+  U64 nans = 0;
+  U64 where = ~0ull;
+  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
+    const U32 code = first[i];
+    if ((code & 0x7fff) > infinity) ++nans;
+    if (code != second[i]) {
+      ++unequal;
+      where = where < i ? where : i;
+    }
+  }
+  if (unequal != 0) {
+    atomicAdd(&result->unequal, unequal);
+    atomicMin(&result->first_unequal, where);
+  }
+  if (nans != 0) atomicAdd(&result->nans, nans);
+}
+
+// Counts the bytes that differ from `value`.
+extern "C" __global__ void hone_check_bytes(const unsigned char* bytes,
+                                            U64 count, int value,
+                                            CheckResult* result) {
+  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
+    if (bytes[i] != value) {
+      atomicAdd(&result->unequal, 1ull);
+      atomicMin(&result->first_unequal, i);
+    }
+  }
+}
+
+// Proves that the device still computes: out[i] = Hash(seed, i) folded with
+// shared memory and a barrier.
+extern "C" __global__ void hone_sentinel(U64* out, U64 seed) {
+  __shared__ U64 exchange[256];
+  const U64 i = GlobalThread();
+  exchange[threadIdx.x] = Hash(seed, kActivations, i);
+  __syncthreads();
+  out[i] = exchange[blockDim.x - 1 - threadIdx.x];
+}

@@ -1,0 +1,104 @@
+// The gate: whether a kernel's output is right, on the device.
+//
+// Before a check, both outputs and the workspace are poisoned with NaNs, and
+// the bytes before and after each hold a pattern. The kernel runs twice, into
+// two outputs: the first is compared with the reference (see
+// device_reference.h for the rows; NaNs are looked for in every element), both
+// must be equal bit for bit, the patterns must be intact, and the part of the
+// workspace that kernels must leave zero must be zero.
+#ifndef HONE_TUNER_MEASURE_GATE_H_
+#define HONE_TUNER_MEASURE_GATE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/codegen/launch_plan.h"
+#include "kernels/config/problem.h"
+#include "kernels/launch/module.h"
+#include "kernels/reference/reference.h"
+#include "tuner/executor.h"
+#include "tuner/measure/device_reference.h"
+#include "tuner/measure/helper_kernels.h"
+#include "tuner/measure/operands.h"
+
+namespace hone {
+
+// Device memory between two guard zones.
+class GuardedBuffer {
+ public:
+  static constexpr uint64_t kGuardBytes = 4096;
+  static constexpr uint8_t kPattern = 0xa5;
+
+  static absl::StatusOr<GuardedBuffer> Allocate(uint64_t bytes);
+
+  DevicePtr ptr() const { return buffer_.ptr() + kGuardBytes; }
+  uint64_t bytes() const { return bytes_; }
+
+  // Queues the pattern before the buffer and right after its first
+  // `used_bytes`.
+  absl::Status Arm(uint64_t used_bytes, StreamHandle stream) const;
+  // Queues a check of both zones that adds to the CheckResult at `result`.
+  absl::Status Check(const HelperKernels& helpers, uint64_t used_bytes,
+                     DevicePtr result, StreamHandle stream) const;
+
+ private:
+  DeviceBuffer buffer_;
+  uint64_t bytes_ = 0;
+};
+
+// The outcome of comparing rows, from what the compare kernel's CTAs found;
+// `parts` of them per row, in order. A pure function.
+struct ComparisonSummary {
+  ErrorMetrics error;
+  int64_t worst_m = 0;
+  int64_t worst_n = 0;
+};
+ComparisonSummary Summarize(absl::Span<const RowComparison> found, int parts,
+                            absl::Span<const int64_t> rows);
+
+// The references given must outlive it.
+class Gate {
+ public:
+  // Allocates outputs for up to max_m tokens.
+  static absl::StatusOr<Gate> Create(const HelperKernels& helpers,
+                                     const Problem& problem,
+                                     const Operands& operands,
+                                     DeviceReference& reference, int64_t max_m,
+                                     StreamHandle stream);
+
+  // Checks one kernel at m ≤ max_m. A kernel that cannot be launched or is
+  // wrong is a result; so is a fault (kFault), after which the context is
+  // lost.
+  absl::StatusOr<GateResult> Check(FunctionHandle function,
+                                   const LaunchPlan& plan, int64_t m);
+
+  // What the kernels of this problem are launched with, with room for the
+  // plan's workspace. ResourceExhausted when there is none.
+  absl::StatusOr<BufferBindings> Bindings(const LaunchPlan& plan);
+
+ private:
+  Gate(const HelperKernels& helpers, const Problem& problem,
+       const Operands& operands, DeviceReference& reference,
+       StreamHandle stream);
+
+  absl::Status Poison(const LaunchPlan& plan, uint64_t output_bytes);
+
+  const HelperKernels* helpers_;
+  Problem problem_;
+  const Operands* operands_;
+  DeviceReference* reference_;
+  StreamHandle stream_;
+  Tolerance tolerance_;
+  GuardedBuffer first_;
+  GuardedBuffer second_;
+  GuardedBuffer workspace_;
+  DeviceBuffer comparisons_;
+  // CheckResult[3]: repeat, guards, zeroed workspace.
+  DeviceBuffer checks_;
+};
+
+}  // namespace hone
+
+#endif  // HONE_TUNER_MEASURE_GATE_H_

@@ -1,0 +1,69 @@
+// The operands of a measurement: random, never zero, in realistic ranges, made
+// from a seed on the device, and element for element the same on the host.
+//
+//   activations  N(0, 1), rounded to their type
+//   weights      codes uniform over their whole range; padding columns (past
+//                K) hold the value 0, padding rows (past N) any code
+//   scales       spread over [1/4, 4) around a base that makes outputs a few
+//                units large
+//   bias         N(0, 1)
+#ifndef HONE_TUNER_MEASURE_OPERANDS_H_
+#define HONE_TUNER_MEASURE_OPERANDS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/config/problem.h"
+#include "kernels/launch/module.h"
+#include "kernels/pack/pack.h"
+#include "tuner/measure/helper_kernels.h"
+
+namespace hone {
+
+// Unimplemented when the generator has no such operands, naming the field.
+absl::Status CheckOperands(const Problem& problem);
+
+// generator::Type of a 16-bit float type.
+int GeneratorType(DataType type);
+
+// The base of the scales.
+float ScaleBase(const LayerConfig& layer);
+
+// Device memory with the operands of one problem.
+class Operands {
+ public:
+  // Queues the generation on `stream`. Errors of CheckOperands(), and
+  // ResourceExhausted when the device has too little memory.
+  static absl::StatusOr<Operands> Create(const HelperKernels& helpers,
+                                         const Problem& problem, int64_t max_m,
+                                         uint64_t seed, StreamHandle stream);
+
+  DevicePtr a() const { return a_.ptr(); }
+  DevicePtr b() const { return b_.ptr(); }
+  DevicePtr scales() const { return scales_.ptr(); }
+  // 0 without a bias.
+  DevicePtr bias() const { return bias_.ptr(); }
+  uint64_t b_bytes() const { return b_.bytes(); }
+  uint64_t scale_bytes() const { return scales_.bytes(); }
+
+ private:
+  DeviceBuffer a_;
+  DeviceBuffer b_;
+  DeviceBuffer scales_;
+  DeviceBuffer bias_;
+};
+
+// The same operands on the host, for the CPU oracle.
+struct HostOperands {
+  std::vector<uint16_t> a;  // [m, K], codes
+  QuantizedWeights weights;
+  std::vector<uint16_t> bias;  // [N] or empty, codes
+};
+absl::StatusOr<HostOperands> MakeHostOperands(const Problem& problem, int64_t m,
+                                              uint64_t seed);
+
+}  // namespace hone
+
+#endif  // HONE_TUNER_MEASURE_OPERANDS_H_
