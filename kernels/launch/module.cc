@@ -205,9 +205,10 @@ absl::Status Launch(FunctionHandle function, const LaunchPlan& plan,
       continue;
     }
     const DevicePtr ptr = buffers.Get(arg.role);
-    // A kernel that takes a workspace at some M may use none of it at this M.
+    // Kernels take a null bias or workspace where they use none.
     const bool optional =
-        arg.role == BufferRole::kWorkspace && plan.workspace_bytes == 0;
+        arg.role == BufferRole::kBias ||
+        (arg.role == BufferRole::kWorkspace && plan.workspace_bytes == 0);
     if (ptr == 0 && !optional) {
       return absl::InvalidArgumentError(
           absl::StrCat("launch of ", plan.kernel_name, ": no buffer for ",
