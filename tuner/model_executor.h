@@ -10,9 +10,11 @@
 // specialised on N and K, and emulating a whole layer would take hours, so the
 // gate renders the same TuningConfig for a small sibling problem (the same
 // types, scales and bias; N and K of a few ragged tiles), compiles it with the
-// same compiler and runs its PTX in kernels/emulator against the CPU oracle.
-// GateResult::detail names the sibling. Each (config, ragged or not) is
-// emulated once and remembered.
+// same compiler and runs its PTX in kernels/emulator against the CPU oracle:
+// twice, in different orders of CTAs, warps and copies, which must agree to
+// the bit. One launch has a whole and a ragged tile of tokens and stands for
+// every M, so each config is emulated once. GateResult::detail names the
+// sibling.
 #ifndef HONE_TUNER_MODEL_EXECUTOR_H_
 #define HONE_TUNER_MODEL_EXECUTOR_H_
 
@@ -56,7 +58,8 @@ class ModelExecutor : public Executor {
                                                 const DeviceSpec& device);
 
  private:
-  absl::StatusOr<GateResult> Emulate(const Candidate& candidate, int64_t m,
+  absl::StatusOr<GateResult> Emulate(const Problem& sibling,
+                                     const TuningConfig& config, int64_t m,
                                      absl::Duration deadline);
 
   DeviceSpec device_;

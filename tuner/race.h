@@ -34,6 +34,9 @@ struct RaceOptions {
   int64_t tie_floor_ns = 64;
   // Chance, per race, that the truly fastest candidate is dropped.
   double alpha = 0.01;
+  // Chance that one upper bound misses by which a kernel is admitted to a
+  // table (tuner/cover.h). Races go on until these bounds have decided.
+  double admission_alpha = 0.05;
   // Rounds of the screen, and how far behind leaves in it.
   int32_t screen_rounds = 3;
   double screen_ratio = 1.5;
@@ -91,6 +94,9 @@ class Race {
   std::vector<int> Screen();
   std::vector<int> DropSlow();
   bool Settled() const;
+  // log(1 + share), where the share is at least the tie floor.
+  double Bound(double share, double reference_ns) const;
+  double PairAlpha() const;
 
   RaceOptions options_;
   int protected_entrant_;
@@ -99,7 +105,7 @@ class Race {
   int32_t round_;
   int32_t admitted_ = 0;
   int32_t repeats_ = 0;
-  // Pairs that share the error budget; fixed when the screen ends.
+  // Candidates that share the error budget; fixed when the screen ends.
   int contenders_ = 0;
   bool over_ = false;
 };

@@ -15,11 +15,11 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "kernels/config/problem.h"
 #include "tuner/candidate_compiler.h"
@@ -54,7 +54,7 @@ enum class SessionPhase : uint8_t {
   kConfirm,  // the chosen kernels, at the ladder and at tile cliffs
   kDone,
 };
-std::string_view ToString(SessionPhase phase);
+absl::string_view ToString(SessionPhase phase);
 
 // A snapshot, sent whenever something ended.
 struct SessionProgress {

@@ -1,0 +1,257 @@
+#include "tuner/analytic_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "kernels/pack/pack.h"
+#include "kernels/space/space.h"
+
+namespace hone {
+namespace {
+
+// Latency of device memory under load: 48 KB in flight on each of the H200's
+// 132 SMs just sustain 4.3 TB/s. Unloaded, for the first bytes of a CTA.
+constexpr double kLoadedLatencyNs = 1500;
+constexpr double kUnloadedLatencyNs = 700;
+// What one SM can take in, and what L2 gives each SM when all ask.
+constexpr double kSmBytesPerClock = 64;
+constexpr double kL2BytesPerSmClock = 26;
+// Shared memory: 32 banks of 4 bytes.
+constexpr double kSharedBytesPerClock = 128;
+// Integer and half-precision lanes of one SM that dequantize.
+constexpr double kDequantLanes = 64;
+// Instructions per weight: unpacking two at a time, and a multiply by the
+// scale where it varies along K.
+constexpr double kUnpackPerWeight = 0.6;
+constexpr double kScalePerWeight = 0.5;
+// Independent MMAs that an SM needs in flight to run at its rate.
+constexpr double kMmasInFlight = 24;
+// Wait and barrier at the end of each step of the main loop, when no other CTA
+// hides it.
+constexpr double kStepClocks = 90;
+// How much of the compute streams other than the longest is not hidden.
+constexpr double kComputeOverlapLoss = 0.2;
+// Stores of a tile after its last step, once per wave.
+constexpr double kEpilogueNs = 500;
+// Fence, counter and first read of the other CTAs' partial sums.
+constexpr double kSplitSyncNs = 1200;
+// Share of L2 that operands can count on.
+constexpr double kUsableL2 = 0.5;
+// Shared memory that the system keeps of each CTA, and the grain of registers.
+constexpr int64_t kSystemSmemPerCta = 1024;
+constexpr int64_t kRegisterGrain = 8;
+constexpr int64_t kMaxCtasPerSm = 32;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Sustained SM clock in GHz.
+double ClockGhz(const DeviceSpec& device) {
+  const double max = static_cast<double>(device.max_clock_khz) * 1e-6;
+  return max > 0 ? 0.9 * max : 1.5;
+}
+
+double MmaTflops(const DeviceSpec& device, const TuningConfig& config) {
+  return config.mma == MmaInstruction::kMmaSync ? device.mma_sync_tflops
+                                                : device.peak_tflops;
+}
+
+}  // namespace
+
+KernelResources EstimateResources(const Problem& problem,
+                                  const TuningConfig& config) {
+  return {EstimateRegisters(problem, config), SmemBytes(problem, config)};
+}
+
+int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
+                     const KernelResources& resources) {
+  const int64_t threads = config.threads();
+  int64_t resident =
+      std::min(kMaxCtasPerSm, device.max_threads_per_sm / threads);
+  const int64_t registers =
+      CeilDiv(std::max<int64_t>(resources.registers, 16), kRegisterGrain) *
+      kRegisterGrain * threads;
+  resident = std::min(resident, device.registers_per_sm / registers);
+  // A device whose SM size is unknown holds what one block may opt in to.
+  const int64_t per_sm = device.smem_per_sm_bytes > 0
+                             ? device.smem_per_sm_bytes
+                             : device.smem_optin_bytes + kSystemSmemPerCta;
+  return std::min(resident,
+                  per_sm / (resources.smem_bytes + kSystemSmemPerCta));
+}
+
+Prediction Predict(const Problem& problem, const DeviceSpec& device,
+                   const TuningConfig& config, int64_t m,
+                   const KernelResources& resources) {
+  const LayerConfig& layer = problem.layer;
+  const int64_t split = std::max<int64_t>(config.split_k, 1);
+  const int64_t tiles_m = CeilDiv(m, config.block_m);
+  const int64_t tiles_n = CeilDiv(layer.n, config.block_n);
+  const int64_t steps_total = CeilDiv(layer.k, config.block_k);
+  const int64_t steps = CeilDiv(steps_total, split);
+
+  Prediction p;
+  p.ctas = tiles_m * tiles_n * split;
+  p.ctas_per_sm = std::max<int64_t>(1, ResidentCtas(device, config, resources));
+  const auto sms = static_cast<double>(device.sm_count);
+  const double slots = sms * static_cast<double>(p.ctas_per_sm);
+  const auto ctas = static_cast<double>(p.ctas);
+  p.waves = ctas / slots;
+  const double ghz = ClockGhz(device);
+
+  // ---- bytes ----
+  const double weight_bytes =
+      static_cast<double>(PackedWeightBytes(layer) + PackedScaleBytes(layer));
+  const double a_bytes = static_cast<double>(m) * static_cast<double>(layer.k) *
+                         layer.a.bits() / 8;
+  const double c_bytes = static_cast<double>(m) * static_cast<double>(layer.n) *
+                         layer.c.bits() / 8;
+  const double l2 = kUsableL2 * static_cast<double>(device.l2_bytes);
+  // The operand that the launch order walks last is read again for every group
+  // of tiles that do not run at the same time, unless it fits in L2.
+  const double tiles_at_once =
+      std::max(1.0, slots / static_cast<double>(split));
+  const auto passes = [&](double bytes, int64_t inner, int64_t outer) {
+    if (bytes <= l2) return 1.0;
+    const double outer_at_once =
+        std::max(1.0, std::floor(tiles_at_once / static_cast<double>(inner)));
+    return std::ceil(static_cast<double>(outer) / outer_at_once);
+  };
+  const bool along_m = config.raster == RasterOrder::kAlongM;
+  const double weight_passes =
+      along_m ? 1.0 : passes(weight_bytes, tiles_n, tiles_m);
+  const double a_passes = along_m ? passes(a_bytes, tiles_m, tiles_n) : 1.0;
+  p.dram_bytes = weight_bytes * weight_passes + a_bytes * a_passes + c_bytes;
+  const double weight_tile_bytes =
+      weight_bytes / static_cast<double>(tiles_n * steps_total);
+  const double a_tile_bytes = static_cast<double>(
+      std::min(m, config.block_m) * config.block_k * layer.a.bits() / 8);
+  const double step_bytes = weight_tile_bytes + a_tile_bytes;
+  p.l2_bytes = ctas * static_cast<double>(steps) * step_bytes + c_bytes;
+
+  // ---- one CTA's main loop, as if it had its SM to itself ----
+  const double clocks = 1 / ghz;  // nanoseconds of one clock
+  const double tile_elements =
+      static_cast<double>(config.block_n) * static_cast<double>(config.block_k);
+  const double mma_flops =
+      2 * static_cast<double>(config.block_m) * tile_elements;
+  const double sm_flops_per_ns = MmaTflops(device, config) * 1e3 / sms;
+  const double warps = static_cast<double>(config.threads()) / 32;
+  const double accumulators = std::max(
+      1.0, static_cast<double>(config.warp_m * config.warp_n) / (8 * 16));
+  const double mma = mma_flops / sm_flops_per_ns;
+  // Weights are dequantized by every row of warps; warps split along K share
+  // the work.
+  const bool scale_per_group = layer.b_scale != ScaleGranularity::kChannel &&
+                               layer.b_scale != ScaleGranularity::kTensor &&
+                               layer.b_scale != ScaleGranularity::kNone;
+  const double per_weight =
+      layer.b == layer.a
+          ? 0
+          : kUnpackPerWeight + (scale_per_group ? kScalePerWeight : 0);
+  const double dequant = static_cast<double>(config.warps_m()) * tile_elements *
+                         per_weight / kDequantLanes * clocks;
+  const double shared =
+      (static_cast<double>(config.warps_n() * config.block_m * config.block_k *
+                           layer.a.bits() / 8) +
+       static_cast<double>(config.warps_m()) * weight_tile_bytes) /
+      kSharedBytesPerClock * clocks;
+  const double ring_bytes =
+      static_cast<double>(std::max<int64_t>(1, config.stages - 1)) * step_bytes;
+
+  // ---- waves ----
+  // A wave of c CTAs on each of `active` SMs.
+  double work = 0;
+  const auto add_waves = [&](double count, double on_sm, double active) {
+    if (count <= 0) return;
+    const double share = on_sm * active / ctas;
+    const double in_flight = on_sm * ring_bytes;
+    const double mma_efficiency =
+        std::min(1.0, warps * on_sm * accumulators / kMmasInFlight);
+    const double n = static_cast<double>(steps) * on_sm;
+    const double t_mma = n * mma / mma_efficiency;
+    const double t_dequant = n * dequant;
+    const double t_shared = n * shared;
+    const double longest = std::max({t_mma, t_dequant, t_shared});
+    const double t_compute =
+        longest +
+        kComputeOverlapLoss * (t_mma + t_dequant + t_shared - longest);
+    const double t_overhead =
+        static_cast<double>(steps) * kStepClocks * clocks / std::sqrt(on_sm);
+    const double t_dram = p.dram_bytes * share / device.memory_gbps;
+    const double t_l2 = n * step_bytes /
+                        std::min(kL2BytesPerSmClock * ghz * sms / active,
+                                 kSmBytesPerClock * ghz);
+    // The busier device memory is, the longer each read takes.
+    const double busy =
+        t_dram / std::max({t_dram, t_l2, t_compute + t_overhead});
+    const double latency =
+        kUnloadedLatencyNs + busy * (kLoadedLatencyNs - kUnloadedLatencyNs);
+    const double t_latency = n * step_bytes / (in_flight / latency);
+    work += count * std::max({t_compute + t_overhead, t_dram, t_l2, t_latency});
+    p.compute_ns += count * t_compute;
+    p.mma_ns += count * t_mma;
+    p.dequant_ns += count * t_dequant;
+    p.shared_ns += count * t_shared;
+    p.overhead_ns += count * t_overhead;
+    p.dram_ns += count * t_dram;
+    p.l2_ns += count * t_l2;
+    p.latency_ns += count * t_latency;
+    p.bytes_in_flight_per_sm = std::max(p.bytes_in_flight_per_sm, in_flight);
+  };
+  const double full_waves = std::floor(p.waves);
+  const double rest = ctas - full_waves * slots;
+  add_waves(full_waves, static_cast<double>(p.ctas_per_sm), sms);
+  if (rest > 0) {
+    const double on_sm = std::ceil(rest / sms);
+    add_waves(1, on_sm, rest / on_sm);
+  }
+
+  // Filling the ring and storing the tile show once, and again at each wave
+  // unless another CTA of the SM works meanwhile.
+  const double bubble = kUnloadedLatencyNs + kEpilogueNs;
+  p.fixed_ns = device.launch_ns + bubble +
+               bubble * std::max(0.0, std::ceil(p.waves) - 1) /
+                   static_cast<double>(2 * p.ctas_per_sm - 1);
+
+  if (split > 1) {
+    // Every CTA writes its partial tile and the last of each tile reads all of
+    // them; they stay in L2 as far as it goes.
+    const double partials = static_cast<double>(tiles_m * config.block_m) *
+                            static_cast<double>(tiles_n * config.block_n) *
+                            static_cast<double>(split) * 4;
+    const double l2_rate = kL2BytesPerSmClock * ghz * sms;
+    const double spilled = std::max(0.0, partials - l2);
+    // The readers are as few as there are tiles.
+    const double readers =
+        std::min(1.0, static_cast<double>(tiles_m * tiles_n) / sms);
+    p.split_ns = kSplitSyncNs + partials / l2_rate +
+                 partials / (l2_rate * readers) +
+                 2 * spilled / device.memory_gbps;
+  }
+  p.total_ns = work + p.fixed_ns + p.split_ns;
+  return p;
+}
+
+std::string Prediction::Explain() const {
+  const std::array<std::pair<const char*, double>, 4> streams = {{
+      {"device memory", dram_ns},
+      {"L2", l2_ns},
+      {"latency", latency_ns},
+      {"compute", compute_ns + overhead_ns},
+  }};
+  const auto limit = std::max_element(
+      streams.begin(), streams.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return absl::StrFormat(
+      "%.1f us, limited by %s (%.1f us); %d CTAs, %d per SM, %.2f waves, "
+      "%.0f KB in flight per SM, %.1f MB from memory; fixed %.1f us, split-K "
+      "%.1f us",
+      total_ns * 1e-3, limit->first, limit->second * 1e-3, ctas, ctas_per_sm,
+      waves, bytes_in_flight_per_sm / 1024, dram_bytes * 1e-6, fixed_ns * 1e-3,
+      split_ns * 1e-3);
+}
+
+}  // namespace hone

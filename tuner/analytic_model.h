@@ -1,0 +1,70 @@
+// The analytic model: how long a config should take, from bytes, MMA rate,
+// waves and occupancy.
+//
+// It ranks candidates before anything is measured, and gives modelled devices
+// their times. Pure functions. The constants were set from the H200 figures
+// that DeviceSpec and the design carry; other devices scale by their own rates.
+#ifndef HONE_TUNER_ANALYTIC_MODEL_H_
+#define HONE_TUNER_ANALYTIC_MODEL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/config/device_spec.h"
+#include "kernels/config/problem.h"
+
+namespace hone {
+
+// What one CTA holds of an SM.
+struct KernelResources {
+  int64_t registers = 0;   // per thread
+  int64_t smem_bytes = 0;  // dynamic
+};
+
+// Before the compile: exact shared memory, estimated registers.
+KernelResources EstimateResources(const Problem& problem,
+                                  const TuningConfig& config);
+
+// One prediction with what it is made of. Times are nanoseconds of the whole
+// launch; a wave lasts as long as the slowest of its streams, so the parts do
+// not add up to the total.
+struct Prediction {
+  double total_ns = 0;
+
+  // Streams that overlap within a wave.
+  double dram_ns = 0;      // bytes that device memory moves
+  double l2_ns = 0;        // bytes that CTAs pull through L2
+  double latency_ns = 0;   // too few bytes in flight to cover the latency
+  double compute_ns = 0;   // MMA, dequantization and shared-memory reads
+  double mma_ns = 0;       // of compute_ns: tensor cores, tiles padded
+  double dequant_ns = 0;   // of compute_ns: integer pipes
+  double shared_ns = 0;    // of compute_ns: shared-memory reads
+  double overhead_ns = 0;  // barriers of the main loop
+
+  // Streams that do not overlap.
+  double fixed_ns = 0;  // launch, filling and draining the ring, epilogue
+  double split_ns = 0;  // partial sums of split-K
+  double dram_bytes = 0;
+  double l2_bytes = 0;
+
+  int64_t ctas = 0;
+  int64_t ctas_per_sm = 0;  // resident, by registers, shared memory, threads
+  double waves = 0;         // ctas over what is resident at once
+  double bytes_in_flight_per_sm = 0;
+
+  // One line for people: the limiting stream and the figures behind it.
+  std::string Explain() const;
+};
+
+// The config must be legal for the problem and device, and m ≥ 1.
+Prediction Predict(const Problem& problem, const DeviceSpec& device,
+                   const TuningConfig& config, int64_t m,
+                   const KernelResources& resources);
+
+// CTAs that fit one SM; 0 when not even one does.
+int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
+                     const KernelResources& resources);
+
+}  // namespace hone
+
+#endif  // HONE_TUNER_ANALYTIC_MODEL_H_

@@ -1,0 +1,923 @@
+#include "tuner/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/codegen/codegen.h"
+#include "kernels/config/status_macros.h"
+#include "kernels/space/space.h"
+#include "tuner/analytic_model.h"
+#include "tuner/compile_queue.h"
+#include "tuner/cover.h"
+#include "tuner/search.h"
+#include "tuner/statistics.h"
+
+namespace hone {
+namespace {
+
+// Rounds of the confirmation are numbered from here, which is what tells its
+// trials from those of the first race.
+constexpr int32_t kConfirmRound = 1 << 20;
+constexpr size_t kMaxLadder = 256;
+// A kernel is raced at an M where it is predicted within this factor of the
+// best, and in any case where it is among the best few; never more than so
+// many at one M besides the default.
+constexpr double kEntryRatio = 2.5;
+constexpr size_t kMinEntrants = 8;
+constexpr size_t kMaxEntrants = 24;
+// Within this of the best at a neighbouring M, a kernel is raced here too.
+constexpr double kNeighbourRatio = 1.10;
+// Share of the budget after which no race starts, so that what was found can
+// still be confirmed.
+constexpr double kRaceShare = 0.7;
+// Two-sided level of the interval printed as evidence.
+constexpr double kEvidenceAlpha = 0.05;
+
+// One kernel of the pool.
+struct Kernel {
+  TuningConfig config;
+  // At each ladder point.
+  std::vector<double> predicted_ns;
+  enum class State : uint8_t { kWaiting, kReady, kOut };
+  State state = State::kWaiting;
+  Candidate candidate;
+  int executor_index = -1;
+  GateKind gate = GateKind::kNone;
+  ErrorMetrics error;
+  // By M: the evidence of the first race and of the confirmation.
+  std::map<int64_t, Trial> raced;
+  std::map<int64_t, Trial> confirmed;
+};
+
+// The ladder's ends first, then ever finer: whatever the budget, what was
+// raced spans the ladder.
+std::vector<size_t> CoarseToFine(size_t count) {
+  std::vector<size_t> order;
+  std::vector<bool> taken(count, false);
+  const auto take = [&](size_t i) {
+    if (!taken[i]) order.push_back(i);
+    taken[i] = true;
+  };
+  take(0);
+  take(count - 1);
+  for (size_t step = count; step > 0; step /= 2) {
+    for (size_t i = step / 2; i < count; i += step) take(i);
+  }
+  for (size_t i = 0; i < count; ++i) take(i);
+  return order;
+}
+
+bool IsConfirmation(const Trial& trial) {
+  return !trial.samples.empty() && trial.samples.front().round >= kConfirmRound;
+}
+
+// Everything one Run() holds.
+class SessionRun {
+ public:
+  SessionRun(Executor* executor, CandidateCompiler* compiler,
+             const SessionOptions& options, const SessionHooks& hooks,
+             const Problem& problem)
+      : executor_(*executor),
+        compiler_(*compiler),
+        options_(options),
+        hooks_(hooks),
+        problem_(problem),
+        device_(executor->device()),
+        random_(options.seed),
+        start_(hooks.now()),
+        deadline_(start_ + options.budget) {}
+
+  absl::StatusOr<SessionResult> Go() {
+    HONE_RETURN_IF_ERROR(Prepare());
+    HONE_RETURN_IF_ERROR(RaceLadder());
+    phase_ = SessionPhase::kConfirm;
+    // A kernel that fails the last gate leaves, and the rest is covered anew.
+    while (true) {
+      HONE_RETURN_IF_ERROR(Choose());
+      HONE_RETURN_IF_ERROR(Confirm());
+      HONE_ASSIGN_OR_RETURN(const bool sound, GateAgain());
+      if (sound) break;
+    }
+    phase_ = SessionPhase::kDone;
+    done_ = total_;
+    Report(0);
+    return Finish();
+  }
+
+ private:
+  // ---- preparing ----
+
+  absl::Status Prepare() {
+    HONE_RETURN_IF_ERROR(CheckOptions());
+    std::vector<TuningConfig> extra;
+    if (options_.incumbent) {
+      for (const TableEntry& entry : options_.incumbent->entries) {
+        extra.push_back(entry.config);
+      }
+    }
+    HONE_ASSIGN_OR_RETURN(
+        CandidatePool pool,
+        SelectCandidates(problem_, device_, options_.ladder, extra,
+                         options_.max_kernels, options_.seed));
+    defaults_ = pool.defaults;
+    for (size_t i = 0; i < pool.configs.size(); ++i) {
+      Kernel kernel;
+      kernel.config = pool.configs[i];
+      kernel.predicted_ns = pool.predicted_ns[i];
+      kernels_.push_back(std::move(kernel));
+    }
+    HONE_ASSIGN_OR_RETURN(std::vector<Trial> known, hooks_.known_trials());
+    for (Trial& trial : known) {
+      NoteRounds(trial);
+      if (trial.compile.kernel_id.empty()) {
+        failed_sources_[trial.compile.source_key] = trial;
+      } else {
+        known_[trial.compile.kernel_id].push_back(std::move(trial));
+      }
+    }
+    total_ = static_cast<int64_t>(kernels_.size() + 2 * options_.ladder.size());
+    HONE_RETURN_IF_ERROR(Cancelled());
+    HONE_RETURN_IF_ERROR(
+        executor_.Begin(problem_, options_.ladder.back(), options_.seed));
+    Report(0);
+    return StartCompiling();
+  }
+
+  absl::Status CheckOptions() const {
+    const std::vector<int64_t>& ladder = options_.ladder;
+    const bool rising =
+        std::is_sorted(ladder.begin(), ladder.end()) &&
+        std::adjacent_find(ladder.begin(), ladder.end()) == ladder.end();
+    if (ladder.empty() || ladder.size() > kMaxLadder || ladder.front() < 1 ||
+        !rising) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "ladder must be 1 to ", kMaxLadder, " rising M, each at least 1; is ",
+          absl::StrJoin(ladder, ",")));
+    }
+    if (options_.max_kernels < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "max_kernels must be at least 1; is ", options_.max_kernels));
+    }
+    if (options_.budget <= absl::ZeroDuration()) {
+      return absl::InvalidArgumentError("budget must be positive");
+    }
+    return absl::OkStatus();
+  }
+
+  // Defaults first, then in the order in which the races will ask.
+  absl::Status StartCompiling() {
+    std::vector<size_t> order;
+    std::vector<bool> listed(kernels_.size(), false);
+    const auto list = [&](size_t i) {
+      if (!listed[i]) order.push_back(i);
+      listed[i] = true;
+    };
+    for (const int i : defaults_) list(static_cast<size_t>(i));
+    for (const size_t point : CoarseToFine(options_.ladder.size())) {
+      for (const size_t i : Entrants(point)) list(i);
+    }
+    std::vector<size_t> unknown;
+    std::vector<TuningConfig> configs;
+    for (const Kernel& kernel : kernels_) configs.push_back(kernel.config);
+    for (const size_t i : order) {
+      HONE_ASSIGN_OR_RETURN(
+          const std::string key,
+          compiler_.SourceKey(problem_, device_, kernels_[i].config));
+      const auto failed = failed_sources_.find(key);
+      if (failed == failed_sources_.end()) {
+        unknown.push_back(i);
+      } else {
+        ++reused_;
+        ++done_;
+        Discard(kernels_[i], failed->second);
+      }
+    }
+    // The rest of the pool is raced nowhere.
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      if (!listed[i]) kernels_[i].state = Kernel::State::kOut;
+    }
+    total_ -= static_cast<int64_t>(kernels_.size() - order.size());
+    queue_.emplace(&compiler_, problem_, device_, std::move(configs),
+                   std::move(unknown));
+    return absl::OkStatus();
+  }
+
+  // ---- compiling and gating ----
+
+  // Takes finished compiles until every one of `wanted` is decided or the
+  // races' time is over.
+  absl::Status AwaitKernels(const std::vector<size_t>& wanted) {
+    const auto waiting = [&] {
+      return std::any_of(wanted.begin(), wanted.end(), [&](size_t i) {
+        return kernels_[i].state == Kernel::State::kWaiting;
+      });
+    };
+    while (waiting() && hooks_.now() < RaceDeadline()) {
+      HONE_RETURN_IF_ERROR(Cancelled());
+      std::optional<CompileQueue::Result> result =
+          queue_->Next(absl::Milliseconds(50));
+      if (!result) continue;
+      HONE_RETURN_IF_ERROR(result->compiled.status());
+      HONE_RETURN_IF_ERROR(
+          TakeCompiled(result->index, *std::move(result->compiled)));
+      ++done_;
+      Report(0);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeCompiled(size_t index, CompiledCandidate compiled) {
+    Kernel& kernel = kernels_[index];
+    kernel.candidate = std::move(compiled.candidate);
+    if (compiled.outcome != Outcome::kMeasured) {
+      return Fail(kernel, options_.ladder.front(), compiled.outcome,
+                  compiled.detail);
+    }
+    ++compiled_;
+    const CompileInfo& info = kernel.candidate.compile;
+    // Two configs that compile to the same kernel are one.
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      if (i == index || kernels_[i].executor_index < 0 ||
+          kernels_[i].candidate.compile.kernel_id != info.kernel_id) {
+        continue;
+      }
+      kernel.state = Kernel::State::kOut;
+      std::replace(defaults_.begin(), defaults_.end(), static_cast<int>(index),
+                   static_cast<int>(i));
+      return absl::OkStatus();
+    }
+    if (const auto it = known_.find(info.kernel_id); it != known_.end()) {
+      for (const Trial& trial : it->second) {
+        if (trial.outcome != Outcome::kMeasured &&
+            trial.outcome != Outcome::kScreenedOut) {
+          ++reused_;
+          Discard(kernel, trial);
+          return absl::OkStatus();
+        }
+      }
+      for (const Trial& trial : it->second) {
+        ++reused_;
+        (IsConfirmation(trial) ? kernel.confirmed : kernel.raced)[trial.m] =
+            trial;
+      }
+    }
+    const KernelResources resources = {info.registers, info.smem_bytes};
+    for (size_t p = 0; p < options_.ladder.size(); ++p) {
+      kernel.predicted_ns[p] = Predict(problem_, device_, kernel.config,
+                                       options_.ladder[p], resources)
+                                   .total_ns;
+    }
+    HONE_ASSIGN_OR_RETURN(kernel.executor_index,
+                          executor_.Add(kernel.candidate));
+    kernel.state = Kernel::State::kReady;
+    for (const int64_t m : GatePoints(index)) {
+      HONE_ASSIGN_OR_RETURN(const bool passed, Gate(kernel, m));
+      if (!passed) break;
+    }
+    return absl::OkStatus();
+  }
+
+  // The smallest and the largest M at which a kernel may be used, and a ragged
+  // one.
+  std::vector<int64_t> GatePoints(size_t index) const {
+    std::set<int64_t> points;
+    for (size_t p = 0; p < options_.ladder.size(); ++p) {
+      const std::vector<size_t> entrants = Entrants(p);
+      if (std::count(entrants.begin(), entrants.end(), index) > 0) {
+        points.insert(options_.ladder[p]);
+      }
+    }
+    if (points.empty()) points.insert(options_.ladder.front());
+    const int64_t low = *points.begin();
+    const int64_t high = *points.rbegin();
+    // Past one whole tile of tokens and not at a multiple of anything.
+    const int64_t past_tile = kernels_[index].config.block_m + 3;
+    const int64_t ragged =
+        std::clamp(past_tile <= high ? past_tile : high - 1, low, high);
+    points = {low, ragged, high};
+    return {points.begin(), points.end()};
+  }
+
+  // False when the kernel failed; then it is out everywhere.
+  absl::StatusOr<bool> Gate(Kernel& kernel, int64_t m) {
+    HONE_RETURN_IF_ERROR(Cancelled());
+    HONE_ASSIGN_OR_RETURN(
+        const GateResult result,
+        executor_.Gate(kernel.executor_index, m, options_.gate_deadline));
+    kernel.gate = result.gate;
+    kernel.error.relative_norm =
+        std::max(kernel.error.relative_norm, result.error.relative_norm);
+    kernel.error.worst_ratio =
+        std::max(kernel.error.worst_ratio, result.error.worst_ratio);
+    if (result.outcome == Outcome::kMeasured) return true;
+    HONE_RETURN_IF_ERROR(Fail(kernel, m, result.outcome, result.detail));
+    return false;
+  }
+
+  void Discard(Kernel& kernel, const Trial& trial) {
+    kernel.state = Kernel::State::kOut;
+    ++failed_;
+    failures_.push_back(absl::StrCat(ToString(trial.outcome), ": ",
+                                     trial.detail, " (",
+                                     kernel.config.ToString(), ")"));
+  }
+
+  absl::Status Fail(Kernel& kernel, int64_t m, Outcome outcome,
+                    const std::string& detail) {
+    Trial trial = NewTrial(kernel, m);
+    trial.outcome = outcome;
+    trial.detail = detail;
+    Discard(kernel, trial);
+    return Record(trial);
+  }
+
+  Trial NewTrial(const Kernel& kernel, int64_t m) const {
+    Trial trial;
+    trial.problem = problem_;
+    trial.m = m;
+    trial.config = kernel.config;
+    trial.gate = kernel.gate;
+    trial.error = kernel.error;
+    trial.compile = kernel.candidate.compile;
+    trial.session_id = options_.session_id;
+    return trial;
+  }
+
+  absl::Status Record(Trial& trial) {
+    trial.unix_us = absl::ToUnixMicros(hooks_.now());
+    HONE_RETURN_IF_ERROR(hooks_.record_trial(trial));
+    ++recorded_;
+    return absl::OkStatus();
+  }
+
+  // ---- racing ----
+
+  // Kernels that may win at a ladder point, best predicted first.
+  std::vector<size_t> Entrants(size_t point) const {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      if (kernels_[i].state != Kernel::State::kOut) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return kernels_[a].predicted_ns[point] < kernels_[b].predicted_ns[point];
+    });
+    std::vector<size_t> entrants;
+    const auto standard = static_cast<size_t>(defaults_[point]);
+    const TableEntry* incumbent =
+        options_.incumbent ? options_.incumbent->Find(options_.ladder[point])
+                           : nullptr;
+    for (const size_t i : order) {
+      const double behind = kernels_[i].predicted_ns[point] /
+                            kernels_[order.front()].predicted_ns[point];
+      const bool likely =
+          (behind <= kEntryRatio || entrants.size() < kMinEntrants) &&
+          entrants.size() < kMaxEntrants;
+      if (likely || i == standard || NearlyWonBeside(i, point) ||
+          (incumbent != nullptr && incumbent->config == kernels_[i].config)) {
+        entrants.push_back(i);
+      }
+    }
+    return entrants;
+  }
+
+  // Whether the kernel was near the best at the nearest raced M on either
+  // side: the model may be wrong about it here.
+  bool NearlyWonBeside(size_t index, size_t point) const {
+    const auto near = [&](size_t p) {
+      const auto it = best_ns_.find(options_.ladder[p]);
+      const auto own = kernels_[index].raced.find(options_.ladder[p]);
+      return own != kernels_[index].raced.end() &&
+             own->second.outcome == Outcome::kMeasured &&
+             static_cast<double>(own->second.median_ns) <=
+                 kNeighbourRatio * static_cast<double>(it->second);
+    };
+    const auto raced = [&](size_t p) {
+      return best_ns_.contains(options_.ladder[p]);
+    };
+    for (size_t p = point; p-- > 0;) {
+      if (!raced(p)) continue;
+      if (near(p)) return true;
+      break;
+    }
+    for (size_t p = point + 1; p < options_.ladder.size(); ++p) {
+      if (raced(p)) return near(p);
+    }
+    return false;
+  }
+
+  absl::Status RaceLadder() {
+    phase_ = SessionPhase::kRace;
+    for (const size_t point : CoarseToFine(options_.ladder.size())) {
+      const std::vector<size_t> entrants = Entrants(point);
+      HONE_RETURN_IF_ERROR(AwaitKernels(entrants));
+      if (hooks_.now() >= RaceDeadline()) break;
+      const int64_t m = options_.ladder[point];
+      HONE_ASSIGN_OR_RETURN(const bool finished,
+                            RaceAt(m, entrants, defaults_[point],
+                                   &Kernel::raced, RaceDeadline()));
+      if (!finished) break;
+      NoteBest(m, &Kernel::raced);
+      ++done_;
+      Report(m);
+    }
+    return absl::OkStatus();
+  }
+
+  using Evidences = std::map<int64_t, Trial> Kernel::*;
+
+  // Races those that have no evidence at this M yet. False when time ran out.
+  absl::StatusOr<bool> RaceAt(int64_t m, const std::vector<size_t>& entrants,
+                              int standard, Evidences evidences,
+                              absl::Time deadline) {
+    RaceRun run;
+    run.m = m;
+    const bool confirmation = evidences == &Kernel::confirmed;
+    run.first_round = std::max(confirmation ? kConfirmRound : 0,
+                               next_round_[{m, confirmation}]);
+    std::vector<size_t> racing;
+    double expected_ns = 0;
+    for (const size_t i : entrants) {
+      const Kernel& kernel = kernels_[i];
+      if (kernel.state != Kernel::State::kReady ||
+          (kernel.*evidences).contains(m)) {
+        continue;
+      }
+      if (static_cast<int>(i) == standard) {
+        run.protected_entrant = static_cast<int>(racing.size());
+      }
+      racing.push_back(i);
+      run.candidates.push_back(kernel.executor_index);
+      expected_ns += Predict(problem_, device_, kernel.config, m,
+                             {kernel.candidate.compile.registers,
+                              kernel.candidate.compile.smem_bytes})
+                         .total_ns;
+    }
+    // Far above any correct round, flushes included; a hang costs this long.
+    run.round_deadline = absl::Seconds(2) +
+                         absl::Milliseconds(20) * racing.size() +
+                         20 * absl::Nanoseconds(expected_ns);
+    run.stop = [&] {
+      return hooks_.is_cancelled() || hooks_.now() >= deadline;
+    };
+    run.left = [&](int entrant, const EntrantState& state) -> absl::Status {
+      Kernel& kernel = kernels_[racing[static_cast<size_t>(entrant)]];
+      Trial trial = NewTrial(kernel, m);
+      trial.samples = state.samples;
+      trial.median_ns = std::llround(Median(Durations(state.samples)));
+      switch (state.status) {
+        case EntrantState::Status::kFailed:
+          trial.outcome = state.failure;
+          trial.detail = state.detail;
+          Discard(kernel, trial);
+          break;
+        case EntrantState::Status::kScreenedOut:
+          trial.outcome = Outcome::kScreenedOut;
+          trial.detail = "far behind the best in the first rounds";
+          break;
+        case EntrantState::Status::kDropped:
+        case EntrantState::Status::kLive:
+          break;
+      }
+      HONE_RETURN_IF_ERROR(Record(trial));
+      NoteRounds(trial);
+      (kernel.*evidences)[m] = std::move(trial);
+      return absl::OkStatus();
+    };
+    HONE_ASSIGN_OR_RETURN(const bool finished,
+                          RunRace(executor_, run, options_.race, random_));
+    HONE_RETURN_IF_ERROR(Cancelled());
+    return finished;
+  }
+
+  // Rounds used at an M are not used again, by whichever run: no old sample
+  // may pair with a new one.
+  void NoteRounds(const Trial& trial) {
+    if (trial.samples.empty()) return;
+    int32_t& next = next_round_[{trial.m, IsConfirmation(trial)}];
+    next = std::max(next, trial.samples.back().round + 1);
+  }
+
+  // Evidence of the kernels that still stand at one M.
+  std::vector<Measured> MeasuredAt(int64_t m, Evidences evidences) const {
+    std::vector<Measured> measured;
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      const auto it = (kernels_[i].*evidences).find(m);
+      if (kernels_[i].state == Kernel::State::kReady &&
+          it != (kernels_[i].*evidences).end() &&
+          it->second.outcome == Outcome::kMeasured &&
+          !it->second.samples.empty()) {
+        measured.push_back({static_cast<int>(i), &it->second});
+      }
+    }
+    return measured;
+  }
+
+  void NoteBest(int64_t m, Evidences evidences) {
+    for (const Measured& measured : MeasuredAt(m, evidences)) {
+      const auto [it, added] =
+          best_ns_.try_emplace(m, measured.trial->median_ns);
+      it->second = std::min(it->second, measured.trial->median_ns);
+    }
+  }
+
+  // ---- choosing and confirming ----
+
+  // The kernels of one M that may stand in the table there.
+  CoverPoint PointAt(int64_t m, int standard, Evidences evidences) const {
+    CoverPoint point;
+    const std::vector<Measured> measured = MeasuredAt(m, evidences);
+    const std::vector<Standing> standings =
+        JudgePoint(measured, standard, options_.race);
+    const Standing* best = nullptr;
+    const Standing* fallback = nullptr;
+    for (const Standing& standing : standings) {
+      if (standing.admissible) {
+        point.kernels.push_back(standing.kernel);
+        point.regrets.push_back(standing.regret);
+      }
+      if (standing.kernel == standard) fallback = &standing;
+      if (best == nullptr || standing.regret < best->regret) best = &standing;
+    }
+    if (point.kernels.empty() && best != nullptr) {
+      // Nothing is shown to be good enough: the default, where it works.
+      const Standing* last = fallback != nullptr ? fallback : best;
+      point = {{last->kernel}, {last->regret}};
+    }
+    return point;
+  }
+
+  // Picks the kernels of the table from the first races.
+  absl::Status Choose() {
+    traits_.clear();
+    for (const Kernel& kernel : kernels_) {
+      bool incumbent = false;
+      if (options_.incumbent) {
+        for (const TableEntry& entry : options_.incumbent->entries) {
+          incumbent = incumbent || entry.config == kernel.config;
+        }
+      }
+      traits_.push_back(
+          {incumbent ? 0 : 1,
+           MaxWorkspaceBytes(problem_, kernel.config, options_.ladder.back())});
+    }
+    std::vector<CoverPoint> points;
+    for (size_t p = 0; p < options_.ladder.size(); ++p) {
+      points.push_back(
+          PointAt(options_.ladder[p], defaults_[p], &Kernel::raced));
+    }
+    cover_ = SmallestCover(points, traits_);
+    if (!cover_.kernels.empty()) return absl::OkStatus();
+    const bool any_ready = std::any_of(
+        kernels_.begin(), kernels_.end(),
+        [](const Kernel& k) { return k.state == Kernel::State::kReady; });
+    if (hooks_.now() >= RaceDeadline() && (any_ready || failed_ == 0)) {
+      return absl::DeadlineExceededError(
+          "the budget ended before any candidate was measured");
+    }
+    std::vector<std::string> reasons(
+        failures_.begin(),
+        failures_.begin() + std::min<ptrdiff_t>(3, std::ssize(failures_)));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "none of ", kernels_.size(),
+        " candidates was correct: ", absl::StrJoin(reasons, "; ")));
+  }
+
+  // Races the chosen kernels and the default once more at every ladder point,
+  // then the chosen ones at tile cliffs; assigns each point its kernel.
+  absl::Status Confirm() {
+    std::vector<int64_t> block_ms;
+    for (const int i : cover_.kernels) {
+      block_ms.push_back(kernels_[static_cast<size_t>(i)].config.block_m);
+    }
+    std::sort(block_ms.begin(), block_ms.end());
+    block_ms.erase(std::unique(block_ms.begin(), block_ms.end()),
+                   block_ms.end());
+    const std::vector<int64_t> probes =
+        CliffProbes(options_.ladder, block_ms, options_.max_probes);
+    total_ =
+        done_ + static_cast<int64_t>(options_.ladder.size() + probes.size());
+    points_.clear();
+    for (size_t p = 0; p < options_.ladder.size(); ++p) {
+      HONE_RETURN_IF_ERROR(
+          ConfirmAt(options_.ladder[p], defaults_[p], /*probe=*/false));
+    }
+    for (const int64_t m : probes) {
+      HONE_RETURN_IF_ERROR(ConfirmAt(m, -1, /*probe=*/true));
+    }
+    std::sort(points_.begin(), points_.end(),
+              [](const Point& a, const Point& b) { return a.m < b.m; });
+    std::vector<CoverPoint> choices;
+    for (const Point& point : points_) choices.push_back(point.choice);
+    std::vector<int> all(kernels_.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+    const std::vector<int> assigned =
+        AssignPoints(choices, traits_, all, options_.race.tie);
+    for (size_t i = 0; i < points_.size(); ++i) {
+      points_[i].kernel = assigned[i];
+    }
+    return FillUnmeasured();
+  }
+
+  absl::Status ConfirmAt(int64_t m, int standard, bool probe) {
+    std::vector<size_t> entrants(cover_.kernels.begin(), cover_.kernels.end());
+    if (standard >= 0 && std::count(entrants.begin(), entrants.end(),
+                                    static_cast<size_t>(standard)) == 0) {
+      entrants.push_back(static_cast<size_t>(standard));
+    }
+    bool confirmed = false;
+    if (hooks_.now() < deadline_) {
+      HONE_ASSIGN_OR_RETURN(confirmed, RaceAt(m, entrants, standard,
+                                              &Kernel::confirmed, deadline_));
+      ++done_;
+      Report(m, &Kernel::confirmed);
+    }
+    complete_ = complete_ && (confirmed || probe);
+    if (probe && !confirmed) return absl::OkStatus();
+    Point point;
+    point.m = m;
+    point.standard = standard;
+    point.evidences = confirmed ? &Kernel::confirmed : &Kernel::raced;
+    point.choice = PointAt(m, standard, point.evidences);
+    if (!confirmed) {
+      // Only the chosen kernels and the default may be served.
+      CoverPoint kept;
+      for (size_t i = 0; i < point.choice.kernels.size(); ++i) {
+        const auto kernel = static_cast<size_t>(point.choice.kernels[i]);
+        if (std::count(entrants.begin(), entrants.end(), kernel) == 0) continue;
+        kept.kernels.push_back(point.choice.kernels[i]);
+        kept.regrets.push_back(point.choice.regrets[i]);
+      }
+      point.choice = kept;
+    }
+    points_.push_back(std::move(point));
+    return absl::OkStatus();
+  }
+
+  // Ladder points without evidence take the default where it works, else what
+  // serves the next point that has some.
+  absl::Status FillUnmeasured() {
+    for (Point& point : points_) {
+      if (point.kernel >= 0 || point.standard < 0) continue;
+      complete_ = false;
+      if (kernels_[static_cast<size_t>(point.standard)].state ==
+          Kernel::State::kReady) {
+        point.kernel = point.standard;
+      }
+    }
+    const auto fill = [](auto begin, auto end) {
+      int last = -1;
+      for (auto it = begin; it != end; ++it) {
+        if (it->kernel < 0) it->kernel = last;
+        last = it->kernel;
+      }
+    };
+    fill(points_.rbegin(), points_.rend());
+    fill(points_.begin(), points_.end());
+    if (points_.front().kernel >= 0) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "the last kernels failed while they were confirmed");
+  }
+
+  // The gate again, after timing, at every M that a kernel won. False when a
+  // kernel failed and the table must be chosen anew.
+  absl::StatusOr<bool> GateAgain() {
+    for (const Point& point : points_) {
+      Kernel& kernel = kernels_[static_cast<size_t>(point.kernel)];
+      // It may have failed at a later point of the confirmation.
+      if (kernel.state == Kernel::State::kOut) return false;
+      HONE_ASSIGN_OR_RETURN(const bool passed, Gate(kernel, point.m));
+      if (!passed) return false;
+    }
+    return true;
+  }
+
+  // ---- the result ----
+
+  SessionResult Finish() const {
+    SessionResult result;
+    DispatchTable& table = result.table;
+    table.problem = problem_;
+    table.device = device_;
+    table.protocol = executor_.protocol();
+    table.source_closure = SourceClosureHash();
+    table.ladder = options_.ladder;
+    table.session_id = options_.session_id;
+    table.unix_us = absl::ToUnixMicros(hooks_.now());
+    std::vector<TablePoint> points;
+    std::set<int> distinct;
+    for (const Point& point : points_) {
+      const Kernel& kernel = kernels_[static_cast<size_t>(point.kernel)];
+      const Trial* trial = Find(kernel, point);
+      points.push_back({point.m, point.kernel, kernel.config.block_m,
+                        trial == nullptr ? 0 : trial->median_ns});
+      distinct.insert(point.kernel);
+      table.gate = kernel.gate;
+    }
+    for (const TableRange& range : BuildRanges(points)) {
+      const Kernel& kernel = kernels_[static_cast<size_t>(range.kernel)];
+      TableEntry entry;
+      entry.m_lo = range.m_lo;
+      entry.m_hi = range.m_hi;
+      entry.config = kernel.config;
+      entry.compile = kernel.candidate.compile;
+      for (const Point& point : points_) {
+        if (point.m < range.m_lo || (range.m_hi > 0 && point.m > range.m_hi))
+          continue;
+        if (std::optional<Evidence> evidence = EvidenceAt(kernel, point)) {
+          entry.evidence.push_back(*std::move(evidence));
+        }
+      }
+      table.entries.push_back(std::move(entry));
+    }
+    result.complete = complete_;
+    result.distinct_kernels = static_cast<int64_t>(distinct.size());
+    result.fewest_kernels = cover_.lower_bound;
+    result.fewest_proven = cover_.proven;
+    result.trials_recorded = recorded_;
+    result.trials_reused = reused_;
+    result.elapsed = hooks_.now() - start_;
+    return result;
+  }
+
+  // A point of the table: a ladder point, or a probe at a tile cliff.
+  struct Point {
+    int64_t m = 0;
+    int standard = -1;  // the heuristic default; -1 at a probe
+    Evidences evidences = &Kernel::raced;
+    CoverPoint choice;
+    int kernel = -1;
+  };
+
+  static const Trial* Find(const Kernel& kernel, const Point& point) {
+    const auto it = (kernel.*point.evidences).find(point.m);
+    return it == (kernel.*point.evidences).end() || it->second.samples.empty()
+               ? nullptr
+               : &it->second;
+  }
+
+  std::optional<Evidence> EvidenceAt(const Kernel& kernel,
+                                     const Point& point) const {
+    const Trial* trial = Find(kernel, point);
+    if (trial == nullptr) return std::nullopt;
+    Evidence evidence;
+    evidence.m = point.m;
+    evidence.samples = std::ssize(trial->samples);
+    evidence.median_ns = trial->median_ns;
+    const std::vector<double> durations = Durations(trial->samples);
+    const auto [least, most] =
+        std::minmax_element(durations.begin(), durations.end());
+    const MedianInterval interval =
+        FixedMedianInterval(durations, kEvidenceAlpha);
+    // Too few samples for the level: all of them.
+    evidence.low_ns = std::llround(std::max(interval.low, *least));
+    evidence.high_ns = std::llround(std::min(interval.high, *most));
+    if (point.standard >= 0) {
+      const Trial* standard =
+          Find(kernels_[static_cast<size_t>(point.standard)], point);
+      if (standard != nullptr) {
+        evidence.default_median_ns = standard->median_ns;
+        evidence.margin =
+            std::expm1(CompareSamples(standard->samples, trial->samples,
+                                      standard->session_id == trial->session_id,
+                                      kEvidenceAlpha)
+                           .median);
+      }
+    }
+    evidence.floor_ns = std::llround(FloorNs(problem_, device_, point.m));
+    // The wide field of the first race says who ties.
+    const double tie = std::max(
+        options_.race.tie, static_cast<double>(options_.race.tie_floor_ns) /
+                               static_cast<double>(trial->median_ns));
+    for (const Evidences evidences : {&Kernel::raced, &Kernel::confirmed}) {
+      const auto own = (kernel.*evidences).find(point.m);
+      if (own == (kernel.*evidences).end()) continue;
+      for (const Measured& other : MeasuredAt(point.m, evidences)) {
+        const TuningConfig& config =
+            kernels_[static_cast<size_t>(other.kernel)].config;
+        const double ratio = static_cast<double>(other.trial->median_ns) /
+                             static_cast<double>(own->second.median_ns);
+        if (config == kernel.config || std::abs(ratio - 1) >= tie) continue;
+        evidence.ties.push_back(config.ToString());
+      }
+    }
+    std::sort(evidence.ties.begin(), evidence.ties.end());
+    evidence.ties.erase(std::unique(evidence.ties.begin(), evidence.ties.end()),
+                        evidence.ties.end());
+    return evidence;
+  }
+
+  // ---- shared ----
+
+  absl::Time RaceDeadline() const {
+    return start_ + options_.budget * kRaceShare;
+  }
+
+  absl::Status Cancelled() const {
+    return hooks_.is_cancelled() ? absl::CancelledError("tuning was cancelled")
+                                 : absl::OkStatus();
+  }
+
+  void Report(int64_t m, Evidences evidences = &Kernel::raced) const {
+    SessionProgress progress;
+    progress.phase = phase_;
+    progress.done = done_;
+    progress.total = std::max(total_, done_);
+    progress.elapsed = hooks_.now() - start_;
+    if (done_ > 0) {
+      const double left = static_cast<double>(progress.total - done_);
+      progress.eta = std::max(
+          absl::ZeroDuration(),
+          std::min(progress.elapsed * (left / static_cast<double>(done_)),
+                   options_.budget - progress.elapsed));
+    } else {
+      progress.eta = options_.budget - progress.elapsed;
+    }
+    progress.compiled = compiled_;
+    progress.failed = failed_;
+    progress.trials = recorded_;
+    progress.reused = reused_;
+    progress.m = m;
+    if (m > 0) {
+      const auto point =
+          std::find(options_.ladder.begin(), options_.ladder.end(), m);
+      for (const Measured& measured : MeasuredAt(m, evidences)) {
+        const Trial& trial = *measured.trial;
+        if (progress.best_ns == 0 || trial.median_ns < progress.best_ns) {
+          progress.best_ns = trial.median_ns;
+          progress.best_config = trial.config.ToString();
+        }
+        if (point != options_.ladder.end() &&
+            measured.kernel ==
+                defaults_[static_cast<size_t>(point - options_.ladder.begin())])
+          progress.default_ns = trial.median_ns;
+      }
+    }
+    hooks_.progress(progress);
+  }
+
+  Executor& executor_;
+  CandidateCompiler& compiler_;
+  const SessionOptions& options_;
+  const SessionHooks& hooks_;
+  const Problem problem_;
+  const DeviceSpec device_;
+  std::mt19937_64 random_;
+  const absl::Time start_;
+  const absl::Time deadline_;
+
+  SessionPhase phase_ = SessionPhase::kPrepare;
+  std::vector<Kernel> kernels_;
+  std::vector<int> defaults_;  // by ladder point
+  std::map<std::string, Trial> failed_sources_;
+  std::map<std::string, std::vector<Trial>> known_;  // by kernel id
+  std::map<std::pair<int64_t, bool>, int32_t> next_round_;
+  std::map<int64_t, int64_t> best_ns_;  // by M raced
+  std::vector<CoverKernel> traits_;
+  Cover cover_;
+  std::vector<Point> points_;
+  bool complete_ = true;
+  std::vector<std::string> failures_;
+  int64_t done_ = 0;
+  int64_t total_ = 0;
+  int64_t compiled_ = 0;
+  int64_t failed_ = 0;
+  int64_t recorded_ = 0;
+  int64_t reused_ = 0;
+  // Last, so that its threads end before what they use.
+  std::optional<CompileQueue> queue_;
+};
+
+}  // namespace
+
+absl::string_view ToString(SessionPhase phase) {
+  switch (phase) {
+    case SessionPhase::kPrepare:
+      return "prepare";
+    case SessionPhase::kRace:
+      return "race";
+    case SessionPhase::kConfirm:
+      return "confirm";
+    case SessionPhase::kDone:
+      return "done";
+  }
+  return "";
+}
+
+TuningSession::TuningSession(Executor* executor, CandidateCompiler* compiler,
+                             SessionOptions options, SessionHooks hooks)
+    : executor_(executor),
+      compiler_(compiler),
+      options_(std::move(options)),
+      hooks_(std::move(hooks)) {}
+
+absl::StatusOr<SessionResult> TuningSession::Run(const Problem& problem) {
+  return SessionRun(executor_, compiler_, options_, hooks_, problem).Go();
+}
+
+}  // namespace hone
