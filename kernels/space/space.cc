@@ -133,9 +133,10 @@ const std::vector<Rule>& Rules() {
       {"group_tiles_block_k",
        [](const Arguments& a) -> std::string {
          const int64_t g = a.problem.layer.b_group;
-         if (g == 0 || a.config.block_k % g == 0 || g % a.config.block_k == 0)
-           return "";
-         return MustBe("block_k", a.config.block_k,
+         const int64_t columns = LoadColumns(a.config);
+         if (g == 0 || columns % g == 0 || g % columns == 0) return "";
+         return MustBe(columns == a.config.block_k ? "block_k" : "warp_k",
+                       columns,
                        absl::StrCat("a multiple or a divisor of the scale "
                                     "group, ",
                                     g));
@@ -278,19 +279,27 @@ std::vector<Refusal> AllRefusals(const Problem& problem,
   return refusals;
 }
 
+int64_t LoadColumns(const TuningConfig& config) {
+  const bool private_rings =
+      config.warps_m() * config.warps_n() == 1 && config.warps_k() > 1;
+  return private_rings ? config.warp_k : config.block_k;
+}
+
 int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   // kernels/device/memory/tile_loader.cuh and gemm/mma_sync_gemm.cuh; the
   // kernel asserts that both agree.
-  const int64_t a = config.block_m * config.block_k * 2;
-  const int64_t b =
-      config.block_n * config.block_k * problem.layer.b.bits() / 8;
+  const int64_t columns = LoadColumns(config);
+  const int64_t rings = config.block_k / columns;
+  const int64_t a = config.block_m * columns * 2;
+  const int64_t b = config.block_n * columns * problem.layer.b.bits() / 8;
   const int64_t groups =
-      UsesGroups(problem) ? CeilDiv(config.block_k, problem.layer.b_group) : 0;
+      UsesGroups(problem) ? CeilDiv(columns, problem.layer.b_group) : 0;
   const int64_t scales = config.block_n * groups * 2;
-  const int64_t ring = config.stages * (a + b + scales);
-  const int64_t epilogue =
-      config.warps_k() * config.block_m * (config.block_n + 4) * 4;
-  return std::max(ring, epilogue) + 16;
+  const int64_t ring = rings * config.stages * (a + b + scales);
+  const int64_t tile = config.block_m * config.block_n;
+  const int64_t reduce = config.warps_k() > 1 ? config.warps_k() * tile * 4 : 0;
+  const int64_t output = config.block_m * (config.block_n + 8) * 2;
+  return std::max(ring, reduce + output) + 16;
 }
 
 int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {

@@ -42,6 +42,10 @@ std::vector<Refusal> AllRefusals(const Problem& problem,
                                  const DeviceSpec& device,
                                  const TuningConfig& config);
 
+// Columns of K that one load group brings in a k-step: warp_k when all warps
+// lie along K, so that each has its own ring, else block_k.
+int64_t LoadColumns(const TuningConfig& config);
+
 // Dynamic shared memory of the kernel, bytes; exact.
 int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
 

@@ -1,15 +1,18 @@
 // From accumulators to the output.
 //
-// Accumulators Dᵀ pass through shared memory as float32 [kWarpsK][kBlockM]
-// [kBlockN + 4] (the pad spreads a fragment's stores over all banks), are
-// summed over the warps that share (m, n) in a fixed order, scaled, biased,
-// converted and written in rows of 16 bytes.
+// Fragments (see mma/warp_tile.cuh) of warps that share channels and tokens
+// are summed in a fixed order through shared memory, each warp taking its share
+// of the fragments. Then each fragment is scaled, biased and converted, and
+// passes through a 16-bit tile in shared memory, [kBlockM][kBlockN + 8] (the
+// pad spreads a fragment's stores over all banks), to be written in rows of 16
+// bytes.
 //
-// With split-K each CTA writes its float32 partial to the workspace; the last
-// one of a tile to arrive sums the partials of all splits, in the order of the
-// splits, whichever order they came in: the result is the same bits every
-// time. Workspace layout: [tiles] 32-bit counters, zero before and after a
-// launch, padded to 256 bytes; then [tiles][kSplitK][kBlockM][kBlockN] float32.
+// With split-K each CTA first writes its fragments in float32 to the
+// workspace. The last one of a tile to arrive sums those of all splits in the
+// order of the splits, whichever order they came in: the result is the same
+// bits every time. Workspace layout: [tiles] 32-bit counters, zero before and
+// after a launch, padded to 256 bytes; then [tiles][kSplitK][kBlockM·kBlockN]
+// float32 in fragment order.
 #ifndef HONE_DEVICE_EPILOGUE_EPILOGUE_CUH_
 #define HONE_DEVICE_EPILOGUE_EPILOGUE_CUH_
 
@@ -23,185 +26,238 @@ namespace hone {
 template <typename Config>
 class Epilogue {
  public:
-  static constexpr int kStride = Config::kBlockN + 4;
+  static constexpr int kReduceBytes =
+      Config::kWarpsK > 1
+          ? Config::kWarpsK* Config::kBlockM* Config::kBlockN * 4
+          : 0;
+  static constexpr int kTileStride = Config::kBlockN + 8;
+  static constexpr int kSharedBytes =
+      kReduceBytes + Config::kBlockM * kTileStride * 2;
 
-  static __device__ __forceinline__ void Run(
-      const WarpTile<Config>& warp, const TileSchedule<Config>& tile,
-      u32 shared, u32 shared_flag, const u8* scales, const u8* bias, u8* c,
-      u8* workspace, int m) {
-    StoreAccumulators(warp, shared);
-    ptx::BarrierSync();
-    if constexpr (Config::kSplitK > 1) {
-      const int tiles_m = (m + Config::kBlockM - 1) / Config::kBlockM;
-      const int tiles = tiles_m * TileSchedule<Config>::kTilesN;
-      u32* counter = reinterpret_cast<u32*>(workspace) + tile.tile;
-      u8* partials =
-          workspace + layout::RoundUp(tiles * 4ll, 256) +
-          static_cast<u64>(tile.tile) * (Config::kSplitK * kTileBytes);
-      WritePartial(shared, partials + tile.split * kTileBytes);
-      ptx::ThreadFence();
-      ptx::BarrierSync();
-      if (ptx::ThreadIdX() == 0) {
-        const u32 before = ptx::AtomicIncrement(counter);
-        const bool last = before == Config::kSplitK - 1;
-        // Nobody else touches the counter once the last CTA has come.
-        if (last) ptx::StoreGlobal4(counter, 0);
-        ptx::StoreShared4(shared_flag, last);
+  __device__ __forceinline__ Epilogue(const WarpTile<Config>& warp,
+                                      const TileSchedule<Config>& tile,
+                                      u32 shared, u32 shared_flag,
+                                      const u8* scales, const u8* bias)
+      : warp_(warp),
+        tile_(tile),
+        reduce_(shared),
+        output_(shared + kReduceBytes),
+        flag_(shared_flag),
+        scales_(scales),
+        bias_(bias) {}
+
+  __device__ __forceinline__ void Run(u8* c, u8* workspace, int m) const {
+    if constexpr (Config::kWarpsK > 1) {
+#pragma unroll
+      for (int f = 0; f < kFragments; ++f) {
+        ptx::StoreShared16(ReduceSlot(warp_.warp_k(), f),
+                           ToWords(warp_.fragment(f)));
       }
       ptx::BarrierSync();
-      if (ptx::LoadShared4(shared_flag) == 0) return;
-      ptx::ThreadFence();
-      Finish(tile, m, scales, bias, c, [&](int row, int column, float* v) {
-        SumSplits(partials, row, column, v);
-      });
-    } else {
-      Finish(tile, m, scales, bias, c, [&](int row, int column, float* v) {
-        SumWarps(shared, row, column, v);
-      });
     }
+    if constexpr (Config::kSplitK > 1) {
+      if (!SumSplits(workspace, m)) return;
+    } else {
+      ForEachFragment([&](int f, const float(&v)[4]) { Finish(f, v); });
+    }
+    ptx::BarrierSync();
+    WriteTile(c, m);
   }
 
  private:
+  using Warp = WarpTile<Config>;
   using Type = typename Config::CType;
-  static constexpr int kVectors = Config::kBlockM * Config::kBlockN / 8;
+  static constexpr int kFragments = Warp::kFragments;
   static constexpr u32 kTileBytes = Config::kBlockM * Config::kBlockN * 4;
+  // Fragments that this warp finishes.
+  static constexpr int kShare =
+      (kFragments + Config::kWarpsK - 1) / Config::kWarpsK;
 
-  static __device__ __forceinline__ void StoreAccumulators(
-      const WarpTile<Config>& warp, u32 shared) {
-    const int g = warp.lane() / 4;
-    const int t = warp.lane() % 4;
-    const int row0 = warp.warp_k() * Config::kBlockM +
-                     warp.warp_m() * Config::kWarpM + 2 * t;
-    const int column0 = warp.warp_n() * Config::kWarpN + g;
+  static __device__ __forceinline__ Words4 ToWords(const float (&v)[4]) {
+    Words4 words;
 #pragma unroll
-    for (int i = 0; i < WarpTile<Config>::kBlocks; ++i) {
+    for (int e = 0; e < 4; ++e) words.w[e] = ptx::FloatToBits(v[e]);
+    return words;
+  }
+
+  // A fragment's 16 bytes of this lane, within [warp along m, n][fragment].
+  __device__ __forceinline__ u32 FragmentOffset(int f) const {
+    const int warp = warp_.warp_m() * Config::kWarpsN + warp_.warp_n();
+    return ((warp * kFragments + f) * 32 + warp_.lane()) * 16;
+  }
+  __device__ __forceinline__ u32 ReduceSlot(int warp_k, int f) const {
+    return reduce_ + warp_k * kTileBytes + FragmentOffset(f);
+  }
+
+  // Calls do_(f, v) for this warp's share of the fragments, summed over the
+  // warps along K.
+  template <typename Do>
+  __device__ __forceinline__ void ForEachFragment(Do do_) const {
 #pragma unroll
-      for (int j = 0; j < WarpTile<Config>::kTokens; ++j) {
-        const float(&d)[4] = warp.sum(i, j);
+    for (int i = 0; i < kShare; ++i) {
+      if constexpr (Config::kWarpsK == 1) {
+        do_(i, warp_.fragment(i));
+      } else {
+        const int f = i * Config::kWarpsK + warp_.warp_k();
+        if (kFragments % Config::kWarpsK != 0 && f >= kFragments) break;
+        float v[4];
 #pragma unroll
-        for (int r = 0; r < 4; ++r) {
-          const int row = row0 + 8 * j + r % 2;
-          const int column = column0 + 16 * i + r / 2 * 8;
-          ptx::StoreShared4(shared + (row * kStride + column) * 4,
-                            ptx::FloatToBits(d[r]));
+        for (int w = 0; w < Config::kWarpsK; ++w) {
+          Add(v, ptx::LoadShared16(ReduceSlot(w, f)), w == 0);
         }
+        do_(f, v);
       }
     }
   }
 
-  // Eight neighbouring channels of one token, summed over warps along K.
-  static __device__ __forceinline__ void SumWarps(u32 shared, int row,
-                                                  int column, float* v) {
+  static __device__ __forceinline__ void Add(float (&v)[4], const Words4& words,
+                                             bool first) {
 #pragma unroll
-    for (int w = 0; w < Config::kWarpsK; ++w) {
-      const u32 address =
-          shared + ((w * Config::kBlockM + row) * kStride + column) * 4;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const Words4 words = ptx::LoadShared16(address + half * 16);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float value = ptx::BitsToFloat(words.w[e]);
-          v[half * 4 + e] = w == 0 ? value : v[half * 4 + e] + value;
-        }
-      }
+    for (int e = 0; e < 4; ++e) {
+      const float value = ptx::BitsToFloat(words.w[e]);
+      v[e] = first ? value : v[e] + value;
     }
   }
 
-  static __device__ __forceinline__ void WritePartial(u32 shared,
-                                                      u8* partial) {
+  // False when another CTA of this tile will finish it.
+  __device__ __forceinline__ bool SumSplits(u8* workspace, int m) const {
+    const int tiles_m = (m + Config::kBlockM - 1) / Config::kBlockM;
+    const int tiles = tiles_m * TileSchedule<Config>::kTilesN;
+    u32* counter = reinterpret_cast<u32*>(workspace) + tile_.tile;
+    u8* partials = workspace + layout::RoundUp(tiles * 4ll, 256) +
+                   static_cast<u64>(tile_.tile) * Config::kSplitK * kTileBytes;
+    u8* own = partials + tile_.split * kTileBytes;
+    ForEachFragment([&](int f, const float(&v)[4]) {
+      ptx::StoreGlobal16(own + FragmentOffset(f), ToWords(v));
+    });
+    ptx::ThreadFence();
+    ptx::BarrierSync();
+    if (ptx::ThreadIdX() == 0) {
+      const bool last = ptx::AtomicIncrement(counter) == Config::kSplitK - 1;
+      // Nobody else touches the counter once the last CTA has come.
+      if (last) ptx::StoreGlobal4(counter, 0);
+      ptx::StoreShared4(flag_, last);
+    }
+    ptx::BarrierSync();
+    if (ptx::LoadShared4(flag_) == 0) return false;
+    ptx::ThreadFence();
+    // All splits' loads of a few fragments at a time, then their sums: the
+    // latency is paid once a batch.
+    constexpr int kBatch = kShare < 4 ? kShare : 4;
 #pragma unroll 1
-    for (int i = static_cast<int>(ptx::ThreadIdX()); i < kVectors;
-         i += Config::kThreads) {
-      const int row = i / (Config::kBlockN / 8);
-      const int column = i % (Config::kBlockN / 8) * 8;
-      float v[8];
-      SumWarps(shared, row, column, v);
+    for (int base = 0; base < kShare; base += kBatch) {
+      Words4 words[kBatch][Config::kSplitK];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        Words4 words;
+      for (int b = 0; b < kBatch; ++b) {
+        const int f = (base + b) * Config::kWarpsK + warp_.warp_k();
+        if (f >= kFragments) break;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          words.w[e] = ptx::FloatToBits(v[half * 4 + e]);
+        for (int split = 0; split < Config::kSplitK; ++split) {
+          words[b][split] = ptx::LoadGlobalL2(partials + split * kTileBytes +
+                                              FragmentOffset(f));
         }
-        ptx::StoreGlobal16(partial + (row * Config::kBlockN + column) * 4 +
-                               half * 16,
-                           words);
       }
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        const int f = (base + b) * Config::kWarpsK + warp_.warp_k();
+        if (f >= kFragments) break;
+        float v[4];
+#pragma unroll
+        for (int split = 0; split < Config::kSplitK; ++split) {
+          Add(v, words[b][split], split == 0);
+        }
+        Finish(f, v);
+      }
+    }
+    return true;
+  }
+
+  // Scale, bias, conversion, and into the output tile.
+  __device__ __forceinline__ void Finish(int f, const float (&v)[4]) const {
+    const int g = warp_.lane() / 4;
+    const int t = warp_.lane() % 4;
+    const int column =
+        warp_.warp_n() * Config::kWarpN + f / Warp::kTokens * 16 + g;
+    const int row =
+        warp_.warp_m() * Config::kWarpM + f % Warp::kTokens * 8 + 2 * t;
+    const int n = tile_.tile_n * Config::kBlockN + column;
+    float low[2] = {v[0], v[1]};
+    float high[2] = {v[2], v[3]};
+    if constexpr (Config::kChannelScale) {
+      // Rows g and g + 8 are one pair; past N the packed padding ends too.
+      const u32 pair =
+          n < kPackedN
+              ? ptx::LoadConstant4(scales_ + layout::ScaleIndex(n, 0, 1) * 2)
+              : 0;
+      const float scale_low = Config::AType::ToFloat(static_cast<u16>(pair));
+      const float scale_high =
+          Config::AType::ToFloat(static_cast<u16>(pair >> 16));
+      low[0] *= scale_low;
+      low[1] *= scale_low;
+      high[0] *= scale_high;
+      high[1] *= scale_high;
+    }
+    if constexpr (Config::kBias) {
+      const float bias_low = n < Config::kN ? LoadBias(n) : 0.0f;
+      const float bias_high = n + 8 < Config::kN ? LoadBias(n + 8) : 0.0f;
+      low[0] += bias_low;
+      low[1] += bias_low;
+      high[0] += bias_high;
+      high[1] += bias_high;
+    }
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const u32 packed = Type::Pack(low[e], high[e]);
+      const u32 address = output_ + ((row + e) * kTileStride + column) * 2;
+      ptx::StoreShared2(address, static_cast<u16>(packed));
+      ptx::StoreShared2(address + 16, static_cast<u16>(packed >> 16));
     }
   }
 
-  static __device__ __forceinline__ void SumSplits(const u8* partials, int row,
-                                                   int column, float* v) {
-    const u8* source = partials + (row * Config::kBlockN + column) * 4;
-#pragma unroll
-    for (int split = 0; split < Config::kSplitK; ++split) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const Words4 words =
-            ptx::LoadGlobalL2(source + split * kTileBytes + half * 16);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float value = ptx::BitsToFloat(words.w[e]);
-          v[half * 4 + e] = split == 0 ? value : v[half * 4 + e] + value;
-        }
-      }
-    }
+  static constexpr int kPackedN =
+      static_cast<int>(layout::RoundUp(Config::kN, layout::kUnitRows));
+
+  __device__ __forceinline__ float LoadBias(int n) const {
+    return Type::ToFloat(ptx::LoadConstant2(bias_ + static_cast<u64>(n) * 2));
   }
 
-  template <typename Sum>
-  static __device__ __forceinline__ void Finish(
-      const TileSchedule<Config>& tile, int m, const u8* scales,
-      const u8* bias, u8* c, Sum sum) {
-#pragma unroll 1
-    for (int i = static_cast<int>(ptx::ThreadIdX()); i < kVectors;
-         i += Config::kThreads) {
-      const int row = i / (Config::kBlockN / 8);
-      const int column = i % (Config::kBlockN / 8) * 8;
-      const int m_index = tile.tile_m * Config::kBlockM + row;
-      const int n_index = tile.tile_n * Config::kBlockN + column;
+  __device__ __forceinline__ void WriteTile(u8* c, int m) const {
+    constexpr int kRowVectors = Config::kBlockN / 8;
+    constexpr int kVectors = Config::kBlockM * kRowVectors;
+#pragma unroll 4
+    for (int base = 0; base < kVectors; base += Config::kThreads) {
+      const int i = base + static_cast<int>(ptx::ThreadIdX());
+      if (kVectors % Config::kThreads != 0 && i >= kVectors) break;
+      const int row = i / kRowVectors;
+      const int column = i % kRowVectors * 8;
+      const int m_index = tile_.tile_m * Config::kBlockM + row;
+      const int n_index = tile_.tile_n * Config::kBlockN + column;
       if (m_index >= m || n_index >= Config::kN) continue;
-      float v[8];
-      sum(row, column, v);
+      const Words4 words =
+          ptx::LoadShared16(output_ + (row * kTileStride + column) * 2);
       u8* destination =
           c + (static_cast<u64>(m_index) * Config::kN + n_index) * 2;
-      const int count =
-          Config::kN % 8 == 0 ? 8 : Min(8, Config::kN - n_index);
-#pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        if (e >= count) break;
-        if constexpr (Config::kChannelScale) {
-          const u16 scale = ptx::LoadGlobal2(
-              scales + layout::ScaleIndex(n_index + e, 0, 1) * 2);
-          v[e] *= Config::AType::ToFloat(scale);
-        }
-        if constexpr (Config::kBias) {
-          v[e] += Type::ToFloat(
-              ptx::LoadGlobal2(bias + static_cast<u64>(n_index + e) * 2));
-        }
-      }
       if constexpr (Config::kN % 8 == 0) {
-        Words4 words;
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          words.w[e] = Type::Pack(v[2 * e], v[2 * e + 1]);
-        }
         ptx::StoreGlobal16(destination, words);
       } else {
         // Rows of N elements are not 16-byte aligned.
 #pragma unroll
         for (int e = 0; e < 8; ++e) {
-          if (e >= count) break;
+          if (n_index + e >= Config::kN) break;
           ptx::StoreGlobal2(destination + e * 2,
-                            static_cast<u16>(Type::Pack(v[e], 0.0f)));
+                            static_cast<u16>(words.w[e / 2] >> (e % 2 * 16)));
         }
       }
     }
   }
 
-  static __device__ __forceinline__ int Min(int a, int b) {
-    return a < b ? a : b;
-  }
+  const Warp& warp_;
+  const TileSchedule<Config>& tile_;
+  u32 reduce_;
+  u32 output_;
+  u32 flag_;
+  const u8* scales_;
+  const u8* bias_;
 };
 
 }  // namespace hone

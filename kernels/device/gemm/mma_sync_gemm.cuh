@@ -2,10 +2,10 @@
 //
 // Algorithm. The CTA computes Dᵀ = W · Xᵀ for a tile of kBlockN channels by
 // kBlockM tokens. A ring of kStages k-steps in shared memory is filled by
-// cp.async from all threads; one barrier a step both publishes the oldest
+// cp.async; one barrier a step, of the load group, both publishes the oldest
 // stage and frees the one before it. Warps split the tile along channels,
 // tokens and, within a k-step, along K; weights go from shared memory straight
-// to MMA fragments in registers. The epilogue reuses the ring's memory.
+// to MMA fragments in registers. The epilogue reuses the rings' memory.
 //
 // Data layout: packed_layout.cuh (weights, scales), tile_loader.cuh (stages).
 //
@@ -25,17 +25,29 @@
 
 namespace hone {
 
-// The one dynamic shared-memory block: the ring, reused by the epilogue, then
+// The one dynamic shared-memory block: the rings, reused by the epilogue, then
 // the flag that tells a CTA whether it is its tile's last.
 template <typename Config>
 struct SharedLayout {
   static constexpr int kRingBytes = Config::kStages * Stage<Config>::kBytes;
-  static constexpr int kEpilogueBytes = Config::kWarpsK * Config::kBlockM *
-                                        Epilogue<Config>::kStride * 4;
+  static constexpr int kRingsBytes = Stage<Config>::kRings * kRingBytes;
   static constexpr int kFlagOffset =
-      kRingBytes > kEpilogueBytes ? kRingBytes : kEpilogueBytes;
+      kRingsBytes > Epilogue<Config>::kSharedBytes
+          ? kRingsBytes
+          : Epilogue<Config>::kSharedBytes;
   static constexpr int kBytes = kFlagOffset + 16;
 };
+
+// Publishes what each thread of the load group has waited for, and frees what
+// all of them have read.
+template <typename Config>
+__device__ __forceinline__ void LoadGroupSync() {
+  if constexpr (Stage<Config>::kPrivateRings) {
+    ptx::WarpSync();
+  } else {
+    ptx::BarrierSync();
+  }
+}
 
 template <typename Config>
 __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* b,
@@ -50,35 +62,40 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* b,
   const TileLoader<Config> loader(a, b, scales, m,
                                   tile.tile_m * Config::kBlockM,
                                   tile.tile_n * Ring::kUnitsN);
+  WarpTile<Config> warp;
+  const u32 ring =
+      Ring::kPrivateRings
+          ? shared + warp.warp_k() * SharedLayout<Config>::kRingBytes
+          : shared;
   // Prologue: all stages but one.
 #pragma unroll
   for (int i = 0; i < Config::kStages - 1; ++i) {
     const int step = tile.step_begin + i;
-    if (step < tile.step_end) loader.Issue(shared + i * Ring::kBytes, step);
+    if (step < tile.step_end) loader.Issue(ring + i * Ring::kBytes, step);
     ptx::CopyAsyncCommit();
   }
-  WarpTile<Config> warp;
-  u32 read = shared;
-  u32 write = shared + (Config::kStages - 1) * Ring::kBytes;
-  const u32 end = shared + SharedLayout<Config>::kRingBytes;
+  u32 read = ring;
+  u32 write = ring + (Config::kStages - 1) * Ring::kBytes;
+  const u32 end = ring + SharedLayout<Config>::kRingBytes;
 #pragma unroll 1
   for (int step = tile.step_begin; step < tile.step_end; ++step) {
     ptx::CopyAsyncWait<Config::kStages - 2>();
-    ptx::BarrierSync();
+    LoadGroupSync<Config>();
     const int next = step + Config::kStages - 1;
     if (next < tile.step_end) loader.Issue(write, next);
     ptx::CopyAsyncCommit();
     warp.Accumulate(read);
     read += Ring::kBytes;
-    if (read == end) read = shared;
+    if (read == end) read = ring;
     write += Ring::kBytes;
-    if (write == end) write = shared;
+    if (write == end) write = ring;
   }
   ptx::CopyAsyncWait<0>();
   ptx::BarrierSync();
-  Epilogue<Config>::Run(warp, tile, shared,
-                        shared + SharedLayout<Config>::kFlagOffset, scales,
-                        bias, c, workspace, m);
+  const Epilogue<Config> epilogue(warp, tile, shared,
+                                  shared + SharedLayout<Config>::kFlagOffset,
+                                  scales, bias);
+  epilogue.Run(c, workspace, m);
 }
 
 }  // namespace hone

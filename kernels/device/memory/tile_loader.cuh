@@ -1,15 +1,22 @@
-// Brings one k-step of a CTA's tile into a stage of the shared-memory ring
-// with cp.async: activations, packed weights and group scales, each with all
-// that the mainloop needs.
+// Brings one k-step into a stage of a shared-memory ring with cp.async:
+// activations, packed weights and group scales, all that the mainloop needs.
 //
-// Stage layout, bytes (Config gives the extents; see gemm/mma_sync_gemm.cuh):
-//   A       [kBlockK/64][kBlockM][128]  rows of 64 elements, their 16-byte
-//                                       chunks xor-ed with the row's low three
-//                                       bits, so that ldmatrix meets no bank
-//                                       conflict
-//   B       [kBlockN/64][kBlockK/64]    packed units, as in global memory
-//   scales  [kBlockN/64][groups][64]    16-bit, lane order; absent unless the
-//                                       layer has group scales
+// A ring belongs to a load group. Where warps share weights or activations the
+// group is the CTA. Where all warps lie along K (kPrivateRings) nothing is
+// shared until the end: each warp has its own ring for its own columns, waits
+// for nobody, and the warps drift apart and cover each other's latencies.
+// Measured on an H200, W4A16 8192 x 8192, 8 warps along K, M = 1: 13.3 us with
+// one ring and a barrier a step, though the loads alone take 9.9 and the
+// arithmetic alone 10.0.
+//
+// Stage layout, bytes, with kColumns of K (see gemm/mma_sync_gemm.cuh):
+//   A       [kColumns/64][kBlockM][128]  rows of 64 elements, their 16-byte
+//                                        chunks xor-ed with the row's low
+//                                        three bits, so that ldmatrix meets no
+//                                        bank conflict
+//   B       [kBlockN/64][kColumns/64]    packed units, as in global memory
+//   scales  [kBlockN/64][groups][64]     16-bit, lane order; absent unless the
+//                                        layer has group scales
 #ifndef HONE_DEVICE_MEMORY_TILE_LOADER_CUH_
 #define HONE_DEVICE_MEMORY_TILE_LOADER_CUH_
 
@@ -21,19 +28,24 @@ namespace hone {
 
 template <typename Config>
 struct Stage {
+  static constexpr bool kPrivateRings =
+      Config::kWarpsM * Config::kWarpsN == 1 && Config::kWarpsK > 1;
+  // The load group: its rings per CTA, its threads and its columns of K.
+  static constexpr int kRings = kPrivateRings ? Config::kWarpsK : 1;
+  static constexpr int kThreads = Config::kThreads / kRings;
+  static constexpr int kColumns = Config::kBlockK / kRings;
+
   static constexpr int kUnitsN = Config::kBlockN / layout::kUnitRows;
-  static constexpr int kUnitsK = Config::kBlockK / layout::kUnitColumns;
+  static constexpr int kUnitsK = kColumns / layout::kUnitColumns;
   static constexpr int kUnitBytes =
       static_cast<int>(layout::UnitBytes(Config::kBBits));
   // Scale groups of one k-step; a group may also span several steps.
   static constexpr int kGroups =
       Config::kGroup == 0 ? 0
-                          : (Config::kBlockK + Config::kGroup - 1) /
-                                Config::kGroup;
-  static constexpr int kABytes = Config::kBlockM * Config::kBlockK * 2;
+                          : (kColumns + Config::kGroup - 1) / Config::kGroup;
+  static constexpr int kABytes = Config::kBlockM * kColumns * 2;
   static constexpr int kBBytes = kUnitsN * kUnitsK * kUnitBytes;
-  static constexpr int kScaleBytes =
-      kUnitsN * kGroups * layout::kUnitRows * 2;
+  static constexpr int kScaleBytes = kUnitsN * kGroups * layout::kUnitRows * 2;
   static constexpr int kBOffset = kABytes;
   static constexpr int kScaleOffset = kABytes + kBBytes;
   static constexpr int kBytes = kABytes + kBBytes + kScaleBytes;
@@ -46,14 +58,23 @@ struct Stage {
   }
 };
 
+// Addresses are a base that is the same for all threads, which moves with the
+// k-step, plus a 32-bit offset of the thread, which does not: the former lives
+// in uniform registers, the latter is computed once.
 template <typename Config>
 class TileLoader {
  public:
   __device__ __forceinline__ TileLoader(const u8* a, const u8* b,
                                         const u8* scales, int m, int m0,
                                         int unit_n0)
-      : a_(a), b_(b), scales_(scales), rows_(m - m0), unit_n0_(unit_n0) {
-    a_ += static_cast<u64>(m0) * (Config::kK * 2ll);
+      : a_(a + static_cast<u64>(m0) * kRowBytes),
+        b_(b + static_cast<u64>(unit_n0) * kUnitRowBytes),
+        scales_(scales + static_cast<u64>(unit_n0) * kScaleRowBytes),
+        last_row_(m - m0 - 1),
+        units_n_(kTotalUnitsN - unit_n0) {
+    const int thread = static_cast<int>(ptx::ThreadIdX());
+    ring_ = thread / kThreads;
+    thread_ = thread % kThreads;
   }
 
   // Issues the copies of k-step `step` into the stage at `stage`; does not
@@ -66,35 +87,43 @@ class TileLoader {
 
  private:
   using S = Stage<Config>;
-  static constexpr int kThreads = Config::kThreads;
+  static constexpr int kThreads = S::kThreads;
   static constexpr int kTotalUnitsK = static_cast<int>(
-      layout::RoundUp(Config::kK, layout::kUnitColumns) /
-      layout::kUnitColumns);
+      layout::RoundUp(Config::kK, layout::kUnitColumns) / layout::kUnitColumns);
   static constexpr int kTotalUnitsN = static_cast<int>(
       layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
-  static constexpr bool kTailK = kTotalUnitsK % S::kUnitsK != 0;
+  static constexpr int kTotalGroups =
+      static_cast<int>(layout::ScaleGroups(Config::kK, Config::kGroup));
+  static constexpr u32 kRowBytes = Config::kK * 2u;
+  static constexpr u32 kUnitRowBytes = kTotalUnitsK * S::kUnitBytes;
+  static constexpr u32 kGroupBytes = layout::kUnitRows * 2;
+  static constexpr u32 kScaleRowBytes = kTotalGroups * kGroupBytes;
+  static constexpr int kStepUnits = Config::kBlockK / layout::kUnitColumns;
+  // Whether the last k-step of the CTA reaches past K, and the last tile past
+  // N.
+  static constexpr bool kTailK = kTotalUnitsK % kStepUnits != 0;
   static constexpr bool kTailN = kTotalUnitsN % S::kUnitsN != 0;
 
   __device__ __forceinline__ void IssueB(u32 destination, int step) const {
-    constexpr int kRowChunks = S::kUnitsK * S::kUnitBytes / 16;
+    constexpr int kUnitChunks = S::kUnitBytes / 16;
+    constexpr int kRowChunks = S::kUnitsK * kUnitChunks;
     constexpr int kChunks = S::kUnitsN * kRowChunks;
+    const u8* base = b_ + static_cast<u64>(step) * (kStepUnits * S::kUnitBytes);
 #pragma unroll
-    for (int base = 0; base < kChunks; base += kThreads) {
-      const int i = base + static_cast<int>(ptx::ThreadIdX());
+    for (int first = 0; first < kChunks; first += kThreads) {
+      const int i = first + thread_;
       if (kChunks % kThreads != 0 && i >= kChunks) break;
       const int row = i / kRowChunks;
       const int chunk = i % kRowChunks;
       bool valid = true;
       if constexpr (kTailK) {
-        valid = step * S::kUnitsK + chunk / (S::kUnitBytes / 16) <
+        valid = step * kStepUnits + ring_ * S::kUnitsK + chunk / kUnitChunks <
                 kTotalUnitsK;
       }
-      if constexpr (kTailN) valid = valid && unit_n0_ + row < kTotalUnitsN;
-      const u64 unit =
-          static_cast<u64>(unit_n0_ + row) * kTotalUnitsK + step * S::kUnitsK;
-      const u8* source =
-          b_ + unit * S::kUnitBytes + static_cast<u32>(chunk * 16);
-      Copy16<kTailK || kTailN>(destination + i * 16, source, b_, valid);
+      if constexpr (kTailN) valid = valid && row < units_n_;
+      const u32 offset = row * kUnitRowBytes +
+                         ring_ * (S::kUnitsK * S::kUnitBytes) + chunk * 16;
+      Copy16<kTailK || kTailN>(destination + i * 16, base + offset, b_, valid);
     }
   }
 
@@ -104,44 +133,50 @@ class TileLoader {
                             : Config::kK % 4 == 0 ? 4
                             : Config::kK % 2 == 0 ? 2
                                                   : 1;
-    constexpr int kRowVectors = Config::kBlockK / kVector;
+    constexpr int kRowVectors = S::kColumns / kVector;
     constexpr int kVectors = Config::kBlockM * kRowVectors;
+    constexpr bool kTail = Config::kK % Config::kBlockK != 0;
+    const u8* base = a_ + static_cast<u64>(step) * (Config::kBlockK * 2);
 #pragma unroll
-    for (int base = 0; base < kVectors; base += kThreads) {
-      const int i = base + static_cast<int>(ptx::ThreadIdX());
+    for (int first = 0; first < kVectors; first += kThreads) {
+      const int i = first + thread_;
       if (kVectors % kThreads != 0 && i >= kVectors) break;
       const int row = i / kRowVectors;
       const int column = i % kRowVectors * kVector;
-      const int k = step * Config::kBlockK + column;
+      const int ring_column = ring_ * S::kColumns + column;
+      // Rows past M repeat the last one: a token's result depends on its own
+      // row alone, and theirs are not stored. That spares a predicate.
+      const u32 offset = Min(row, last_row_) * kRowBytes + ring_column * 2;
       const bool valid =
-          row < rows_ && (Config::kK % Config::kBlockK == 0 || k < Config::kK);
+          !kTail || step * Config::kBlockK + ring_column < Config::kK;
       const u32 target = destination +
                          S::AOffset(column / 64, row, column % 64 / 8) +
                          column % 8 * 2;
-      const u8* source =
-          a_ + static_cast<u64>(row) * (Config::kK * 2ll) + k * 2ll;
+      const u8* source = base + offset;
       if constexpr (kVector == 8) {
-        Copy16<true>(target, source, a_, valid);
+        Copy16<kTail>(target, source, a_, valid);
       } else if constexpr (kVector > 1) {
         ptx::CopyAsync<kVector * 2>(target, valid ? source : a_, valid);
       } else {
-        ptx::StoreShared2(target, valid ? ptx::LoadGlobal2(source) : u16{0});
+        ptx::StoreShared2(target, valid ? ptx::LoadConstant2(source) : u16{0});
       }
     }
   }
 
-  __device__ __forceinline__ void IssueScales(u32 destination,
-                                              int step) const {
-    constexpr int kTotalGroups =
-        static_cast<int>(layout::ScaleGroups(Config::kK, Config::kGroup));
-    constexpr int kGroupChunks = layout::kUnitRows * 2 / 16;
+  __device__ __forceinline__ void IssueScales(u32 destination, int step) const {
+    constexpr int kGroupChunks = kGroupBytes / 16;
     constexpr int kRowChunks = S::kGroups * kGroupChunks;
     constexpr int kChunks = S::kUnitsN * kRowChunks;
-    constexpr bool kTailG = kTotalGroups % S::kGroups != 0;
-    const int group0 = step * Config::kBlockK / Config::kGroup;
+    constexpr int kSteps = (Config::kK + Config::kBlockK - 1) / Config::kBlockK;
+    constexpr bool kTailG =
+        static_cast<long long>(kSteps) * Config::kBlockK >
+        static_cast<long long>(kTotalGroups) * Config::kGroup;
+    // A group may span several k-steps, or several rings of one.
+    const int group0 =
+        (step * Config::kBlockK + ring_ * S::kColumns) / Config::kGroup;
 #pragma unroll
-    for (int base = 0; base < kChunks; base += kThreads) {
-      const int i = base + static_cast<int>(ptx::ThreadIdX());
+    for (int first = 0; first < kChunks; first += kThreads) {
+      const int i = first + thread_;
       if (kChunks % kThreads != 0 && i >= kChunks) break;
       const int row = i / kRowChunks;
       const int chunk = i % kRowChunks;
@@ -149,12 +184,11 @@ class TileLoader {
       if constexpr (kTailG) {
         valid = group0 + chunk / kGroupChunks < kTotalGroups;
       }
-      if constexpr (kTailN) valid = valid && unit_n0_ + row < kTotalUnitsN;
-      const u64 group =
-          static_cast<u64>(unit_n0_ + row) * kTotalGroups + group0;
-      const u8* source = scales_ + group * (layout::kUnitRows * 2) +
-                         static_cast<u32>(chunk * 16);
-      Copy16<kTailG || kTailN>(destination + i * 16, source, scales_, valid);
+      if constexpr (kTailN) valid = valid && row < units_n_;
+      const u32 offset =
+          row * kScaleRowBytes + group0 * kGroupBytes + chunk * 16;
+      Copy16<kTailG || kTailN>(destination + i * 16, scales_ + offset, scales_,
+                               valid);
     }
   }
 
@@ -171,11 +205,20 @@ class TileLoader {
     }
   }
 
+  static __device__ __forceinline__ int Min(int a, int b) {
+    return a < b ? a : b;
+  }
+
+  // First row of the tile, at column 0.
   const u8* a_;
   const u8* b_;
   const u8* scales_;
-  int rows_;
-  int unit_n0_;
+  // The last row of the tile that A has; rows of units that B has.
+  int last_row_;
+  int units_n_;
+  // Which load group, and which of its threads.
+  int ring_;
+  int thread_;
 };
 
 }  // namespace hone

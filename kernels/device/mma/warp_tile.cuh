@@ -40,14 +40,15 @@ class WarpTile {
   // Adds the stage's products.
   __device__ __forceinline__ void Accumulate(u32 stage) {
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      AccumulateUnit(stage, warp_k_ * kUnits + u);
-    }
+    for (int u = 0; u < kUnits; ++u) AccumulateUnit(stage, u);
   }
 
-  // sum(i, j): rows 16·i of the warp's channels, tokens 8·j.
-  __device__ __forceinline__ const float (&sum(int i, int j) const)[4] {
-    return sum_[i][j];
+  // Fragment f = kTokens · i + j: rows 16·i of the warp's channels, tokens
+  // 8·j. With lane = 4·g + t its elements are (row g, token 2t), (g, 2t + 1),
+  // (g + 8, 2t), (g + 8, 2t + 1).
+  static constexpr int kFragments = kBlocks * kTokens;
+  __device__ __forceinline__ const float (&fragment(int f) const)[4] {
+    return sum_[f / kTokens][f % kTokens];
   }
   __device__ __forceinline__ int lane() const { return lane_; }
   __device__ __forceinline__ int warp_m() const { return warp_m_; }
@@ -60,27 +61,30 @@ class WarpTile {
   using Decode = Dequant<Config::kBBits, Type>;
 
   static constexpr int kUnits = Config::kWarpK / layout::kUnitColumns;
-  // m16k16 steps that share one scale, within a unit of 64 columns.
+  static constexpr int kSteps = Config::kWarpK / 16;
+  // m16k16 steps of this warp that share one scale.
   static constexpr bool kGrouped = Config::kGroup > 0;
-  static constexpr int kScaleSteps =
-      !kGrouped || Config::kGroup >= layout::kUnitColumns
-          ? 4
-          : Config::kGroup / 16;
+  static constexpr int kScaleSteps = kGrouped && Config::kGroup < Config::kWarpK
+                                         ? Config::kGroup / 16
+                                         : kSteps;
   static constexpr bool kScaleAfter =
-      kGrouped && kTokens < kScaleSteps && kTokens <= 2;
+      kGrouped && kTokens < kScaleSteps && kTokens <= 4;
 
   static __device__ __forceinline__ void Zero(float (&d)[4]) {
     d[0] = d[1] = d[2] = d[3] = 0.0f;
   }
 
-  // Two scales (rows g and g + 8 of block i) for the part of unit `unit`.
-  __device__ __forceinline__ u32 LoadScales(u32 stage, int unit, int part,
+  // Column in the stage of the warp's m16k16 step `step`.
+  __device__ __forceinline__ int Column(int step) const {
+    return (S::kPrivateRings ? 0 : warp_k_ * Config::kWarpK) + step * 16;
+  }
+
+  // Two scales (rows g and g + 8 of a block) for the group of step `step`.
+  __device__ __forceinline__ u32 LoadScales(u32 stage, int step,
                                             int block) const {
-    const int column = unit * layout::kUnitColumns + part * kScaleSteps * 16;
-    // A step inside a larger group has its one group at index 0.
-    const int group = Config::kGroup >= Config::kBlockK
-                          ? 0
-                          : column / Config::kGroup;
+    // A stage inside a larger group has its one group at index 0.
+    const int group =
+        Config::kGroup >= S::kColumns ? 0 : Column(step) / Config::kGroup;
     const int row = warp_n_ * Config::kWarpN + block * 16;
     return ptx::LoadShared4(
         stage + S::kScaleOffset +
@@ -105,7 +109,9 @@ class WarpTile {
     words[3] = v.w[3];
   }
 
-  __device__ __forceinline__ void AccumulateUnit(u32 stage, int unit) {
+  // The warp's unit `u` of 64 columns.
+  __device__ __forceinline__ void AccumulateUnit(u32 stage, int u) {
+    const int unit = Column(u * 4) / layout::kUnitColumns;
     // 4 bits: one 16-byte load has all four steps; 8 bits: two of them.
     constexpr int kLoads = Config::kBBits / 4;
     constexpr int kStepsPerLoad = 4 / kLoads;
@@ -117,70 +123,88 @@ class WarpTile {
         LoadWords(stage, unit, i, l, words[i][l]);
       }
     }
-    float partial[kScaleAfter ? kBlocks : 1][kScaleAfter ? kTokens : 1][4];
-    u32 scale_low[kGrouped ? kBlocks : 1];
-    u32 scale_high[kGrouped ? kBlocks : 1];
+    // Activations of one step for token tiles in pairs, or of two steps for
+    // an odd number of tiles: either way one ldmatrix brings four registers.
+    u32 x[kTokens][kPaired ? 2 : 4];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      u32 x[kTokens][4];
+    for (int s = 0; s < 4; ++s) {
+      LoadActivations(stage, unit, s, x);
+      const int step = u * 4 + s;
+      if constexpr (kGrouped) {
+        if (step % kScaleSteps == 0) {
 #pragma unroll
-      for (int j = 0; j < kTokens; ++j) {
-        const int row = warp_m_ * Config::kWarpM + j * 8 + lane_ % 8;
-        ptx::LoadMatrix4(
-            x[j], stage + S::AOffset(unit, row, half * 4 + lane_ / 8));
-      }
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int s = half * 2 + h;
-        if constexpr (kGrouped) {
-          if (s % kScaleSteps == 0) {
-#pragma unroll
-            for (int i = 0; i < kBlocks; ++i) {
-              const u32 pair =
-                  LoadScales(stage, unit, s / kScaleSteps, i);
-              scale_low[i] = ptx::Permute(pair, 0, 0x1010);
-              scale_high[i] = ptx::Permute(pair, 0, 0x3232);
-            }
+          for (int i = 0; i < kBlocks; ++i) {
+            scales_[i] = LoadScales(stage, step, i);
           }
         }
+      }
 #pragma unroll
-        for (int i = 0; i < kBlocks; ++i) {
-          u32 w[4];
-          Decode::Fragment(
-              &words[i][s / kStepsPerLoad]
-                    [s % kStepsPerLoad * Decode::kWords],
-              w);
-          if constexpr (kGrouped && !kScaleAfter) {
-            w[0] = Type::Mul2(w[0], scale_low[i]);
-            w[1] = Type::Mul2(w[1], scale_high[i]);
-            w[2] = Type::Mul2(w[2], scale_low[i]);
-            w[3] = Type::Mul2(w[3], scale_high[i]);
-          }
+      for (int i = 0; i < kBlocks; ++i) {
+        u32 w[4];
+        Decode::Fragment(
+            &words[i][s / kStepsPerLoad][s % kStepsPerLoad * Decode::kWords],
+            w);
+        if constexpr (kGrouped && !kScaleAfter) {
+          const u32 low = ptx::Permute(scales_[i], 0, 0x1010);
+          const u32 high = ptx::Permute(scales_[i], 0, 0x3232);
+          w[0] = Type::Mul2(w[0], low);
+          w[1] = Type::Mul2(w[1], high);
+          w[2] = Type::Mul2(w[2], low);
+          w[3] = Type::Mul2(w[3], high);
+        }
 #pragma unroll
-          for (int j = 0; j < kTokens; ++j) {
-            if constexpr (kScaleAfter) {
-              if (s % kScaleSteps == 0) Zero(partial[i][j]);
-              Type::Mma(partial[i][j], w, x[j][h * 2], x[j][h * 2 + 1]);
-              if (s % kScaleSteps == kScaleSteps - 1) {
-                const float low =
-                    Type::ToFloat(static_cast<u16>(scale_low[i]));
-                const float high =
-                    Type::ToFloat(static_cast<u16>(scale_high[i]));
-                sum_[i][j][0] += partial[i][j][0] * low;
-                sum_[i][j][1] += partial[i][j][1] * low;
-                sum_[i][j][2] += partial[i][j][2] * high;
-                sum_[i][j][3] += partial[i][j][3] * high;
-              }
-            } else {
-              Type::Mma(sum_[i][j], w, x[j][h * 2], x[j][h * 2 + 1]);
+        for (int j = 0; j < kTokens; ++j) {
+          const int k = kPaired ? 0 : s % 2 * 2;
+          if constexpr (kScaleAfter) {
+            if (step % kScaleSteps == 0) Zero(partial_[i][j]);
+            Type::Mma(partial_[i][j], w, x[j][k], x[j][k + 1]);
+            if (step % kScaleSteps == kScaleSteps - 1) {
+              const float low = Type::ToFloat(static_cast<u16>(scales_[i]));
+              const float high =
+                  Type::ToFloat(static_cast<u16>(scales_[i] >> 16));
+              sum_[i][j][0] += partial_[i][j][0] * low;
+              sum_[i][j][1] += partial_[i][j][1] * low;
+              sum_[i][j][2] += partial_[i][j][2] * high;
+              sum_[i][j][3] += partial_[i][j][3] * high;
             }
+          } else {
+            Type::Mma(sum_[i][j], w, x[j][k], x[j][k + 1]);
           }
         }
       }
     }
   }
 
+  static constexpr bool kPaired = kTokens % 2 == 0;
+
+  __device__ __forceinline__ void LoadActivations(
+      u32 stage, int unit, int s, u32 (&x)[kTokens][kPaired ? 2 : 4]) const {
+    const int row0 = warp_m_ * Config::kWarpM + lane_ % 8;
+    if constexpr (kPaired) {
+#pragma unroll
+      for (int j = 0; j < kTokens; j += 2) {
+        u32 d[4];
+        ptx::LoadMatrix4(d,
+                         stage + S::AOffset(unit, row0 + j * 8 + lane_ / 16 * 8,
+                                            s * 2 + lane_ / 8 % 2));
+        x[j][0] = d[0];
+        x[j][1] = d[1];
+        x[j + 1][0] = d[2];
+        x[j + 1][1] = d[3];
+      }
+    } else if (s % 2 == 0) {
+#pragma unroll
+      for (int j = 0; j < kTokens; ++j) {
+        ptx::LoadMatrix4(
+            x[j], stage + S::AOffset(unit, row0 + j * 8, s * 2 + lane_ / 8));
+      }
+    }
+  }
+
   float sum_[kBlocks][kTokens][4];
+  // Within a group: its products not yet scaled, and its scales.
+  float partial_[kScaleAfter ? kBlocks : 1][kScaleAfter ? kTokens : 1][4];
+  u32 scales_[kGrouped ? kBlocks : 1];
   int lane_;
   int warp_m_;
   int warp_n_;

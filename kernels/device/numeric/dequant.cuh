@@ -54,9 +54,9 @@ struct Dequant<4, Bfloat16> {
     constexpr u32 kMinus136 = 0xc308c308u;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      a[r] = ptx::FmaBfloat2(
-          ptx::AndOr(words[0] >> (4 * r), 0x000f000fu, kMagic), kOne,
-          kMinus136);
+      a[r] =
+          ptx::FmaBfloat2(ptx::AndOr(words[0] >> (4 * r), 0x000f000fu, kMagic),
+                          kOne, kMinus136);
     }
   }
 };

@@ -42,6 +42,11 @@ __device__ __forceinline__ void BarrierSync() {
   asm volatile("bar.sync 0;" ::: "memory");
 }
 
+// Orders memory among the lanes of a warp.
+__device__ __forceinline__ void WarpSync() {
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
 __device__ __forceinline__ void ThreadFence() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
@@ -61,18 +66,28 @@ __device__ __forceinline__ u32 LoadShared4(u32 address) {
 }
 
 __device__ __forceinline__ void StoreShared4(u32 address, u32 value) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value)
-               : "memory");
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
 __device__ __forceinline__ void StoreShared2(u32 address, u16 value) {
-  asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value)
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
+}
+
+__device__ __forceinline__ void StoreShared16(u32 address, const Words4& v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
                : "memory");
 }
 
-__device__ __forceinline__ u16 LoadGlobal2(const void* pointer) {
+// Data that nobody writes during the launch; the compiler may move these.
+__device__ __forceinline__ u16 LoadConstant2(const void* pointer) {
   u16 v;
-  asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(v) : "l"(pointer));
+  asm("ld.global.nc.b16 %0, [%1];" : "=h"(v) : "l"(pointer));
+  return v;
+}
+__device__ __forceinline__ u32 LoadConstant4(const void* pointer) {
+  u32 v;
+  asm("ld.global.nc.b32 %0, [%1];" : "=r"(v) : "l"(pointer));
   return v;
 }
 
@@ -93,13 +108,11 @@ __device__ __forceinline__ void StoreGlobal16(void* pointer, const Words4& v) {
 }
 
 __device__ __forceinline__ void StoreGlobal4(void* pointer, u32 value) {
-  asm volatile("st.global.b32 [%0], %1;" ::"l"(pointer), "r"(value)
-               : "memory");
+  asm volatile("st.global.b32 [%0], %1;" ::"l"(pointer), "r"(value) : "memory");
 }
 
 __device__ __forceinline__ void StoreGlobal2(void* pointer, u16 value) {
-  asm volatile("st.global.b16 [%0], %1;" ::"l"(pointer), "h"(value)
-               : "memory");
+  asm volatile("st.global.b16 [%0], %1;" ::"l"(pointer), "h"(value) : "memory");
 }
 
 // Adds 1 and returns the value before.

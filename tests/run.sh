@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Sets up, builds everything and runs all tests that need no GPU.
+#   bash tests/run.sh            the unit, fuzz, soak and bench tiers
+#   bash tests/run.sh --gpu      the tests that need a GPU; fails without one
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bash .ci/setup --tests
+cmake --preset host >/dev/null
+cmake --build --preset host
+if [ "${1:-}" = --gpu ]; then
+  exec ctest --preset gpu
+fi
+exec ctest --preset host
