@@ -60,18 +60,18 @@ double MmaTflops(const DeviceSpec& device, const TuningConfig& config) {
 
 }  // namespace
 
-KernelResources EstimateResources(const Problem& problem,
+KernelFootprint EstimateFootprint(const Problem& problem,
                                   const TuningConfig& config) {
   return {EstimateRegisters(problem, config), SmemBytes(problem, config)};
 }
 
 int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
-                     const KernelResources& resources) {
+                     const KernelFootprint& footprint) {
   const int64_t threads = config.threads();
   int64_t resident =
       std::min(kMaxCtasPerSm, device.max_threads_per_sm / threads);
   const int64_t registers =
-      CeilDiv(std::max<int64_t>(resources.registers, 16), kRegisterGrain) *
+      CeilDiv(std::max<int64_t>(footprint.registers, 16), kRegisterGrain) *
       kRegisterGrain * threads;
   resident = std::min(resident, device.registers_per_sm / registers);
   // A device whose SM size is unknown holds what one block may opt in to.
@@ -79,12 +79,12 @@ int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
                              ? device.smem_per_sm_bytes
                              : device.smem_optin_bytes + kSystemSmemPerCta;
   return std::min(resident,
-                  per_sm / (resources.smem_bytes + kSystemSmemPerCta));
+                  per_sm / (footprint.smem_bytes + kSystemSmemPerCta));
 }
 
 Prediction Predict(const Problem& problem, const DeviceSpec& device,
                    const TuningConfig& config, int64_t m,
-                   const KernelResources& resources) {
+                   const KernelFootprint& footprint) {
   const LayerConfig& layer = problem.layer;
   const int64_t split = std::max<int64_t>(config.split_k, 1);
   const int64_t tiles_m = CeilDiv(m, config.block_m);
@@ -94,7 +94,7 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
 
   Prediction p;
   p.ctas = tiles_m * tiles_n * split;
-  p.ctas_per_sm = std::max<int64_t>(1, ResidentCtas(device, config, resources));
+  p.ctas_per_sm = std::max<int64_t>(1, ResidentCtas(device, config, footprint));
   const auto sms = static_cast<double>(device.sm_count);
   const double slots = sms * static_cast<double>(p.ctas_per_sm);
   const auto ctas = static_cast<double>(p.ctas);

@@ -16,13 +16,13 @@
 namespace hone {
 
 // What one CTA holds of an SM.
-struct KernelResources {
+struct KernelFootprint {
   int64_t registers = 0;   // per thread
   int64_t smem_bytes = 0;  // dynamic
 };
 
 // Before the compile: exact shared memory, estimated registers.
-KernelResources EstimateResources(const Problem& problem,
+KernelFootprint EstimateFootprint(const Problem& problem,
                                   const TuningConfig& config);
 
 // One prediction with what it is made of. Times are nanoseconds of the whole
@@ -59,11 +59,11 @@ struct Prediction {
 // The config must be legal for the problem and device, and m ≥ 1.
 Prediction Predict(const Problem& problem, const DeviceSpec& device,
                    const TuningConfig& config, int64_t m,
-                   const KernelResources& resources);
+                   const KernelFootprint& footprint);
 
 // CTAs that fit one SM; 0 when not even one does.
 int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
-                     const KernelResources& resources);
+                     const KernelFootprint& footprint);
 
 }  // namespace hone
 

@@ -1,7 +1,7 @@
 // CandidateCompiler: turns configs into compiled candidates.
 //
-// The session compiles through this interface. PoolCompiler
-// (tuner/pool_compiler.h) renders with kernels/codegen and compiles with
+// The session compiles through this interface. JitCompiler
+// (tuner/jit_compiler.h) renders with kernels/codegen and compiles with
 // kernels/jit; tests use a fake.
 #ifndef HONE_TUNER_CANDIDATE_COMPILER_H_
 #define HONE_TUNER_CANDIDATE_COMPILER_H_

@@ -35,11 +35,11 @@ std::vector<double> PredictLadder(const Problem& problem,
                                   const DeviceSpec& device,
                                   const TuningConfig& config,
                                   absl::Span<const int64_t> ladder) {
-  const KernelResources resources = EstimateResources(problem, config);
+  const KernelFootprint footprint = EstimateFootprint(problem, config);
   std::vector<double> times;
   times.reserve(ladder.size());
   for (const int64_t m : ladder) {
-    times.push_back(Predict(problem, device, config, m, resources).total_ns);
+    times.push_back(Predict(problem, device, config, m, footprint).total_ns);
   }
   return times;
 }

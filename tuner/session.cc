@@ -267,10 +267,10 @@ class SessionRun {
             trial;
       }
     }
-    const KernelResources resources = {info.registers, info.smem_bytes};
+    const KernelFootprint footprint = {info.registers, info.smem_bytes};
     for (size_t p = 0; p < options_.ladder.size(); ++p) {
       kernel.predicted_ns[p] = Predict(problem_, device_, kernel.config,
-                                       options_.ladder[p], resources)
+                                       options_.ladder[p], footprint)
                                    .total_ns;
     }
     HONE_ASSIGN_OR_RETURN(kernel.executor_index,

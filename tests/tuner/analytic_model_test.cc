@@ -37,7 +37,7 @@ TuningConfig Config(int64_t block_m, int64_t block_n, int64_t block_k,
 double Ns(const Problem& problem, const TuningConfig& config, int64_t m) {
   EXPECT_FALSE(CheckConfig(problem, H200(), config).has_value())
       << CheckConfig(problem, H200(), config)->reason;
-  return Predict(problem, H200(), config, m, EstimateResources(problem, config))
+  return Predict(problem, H200(), config, m, EstimateFootprint(problem, config))
       .total_ns;
 }
 
@@ -66,7 +66,7 @@ TEST(AnalyticModelTest, DecodingWantsBytesInFlight) {
   EXPECT_GT(shallow, 1.3 * deep);
   const Prediction prediction =
       Predict(problem, H200(), Config(8, 64, 256, 8, 64, 64, 6, 1), 1,
-              EstimateResources(problem, Config(8, 64, 256, 8, 64, 64, 6, 1)));
+              EstimateFootprint(problem, Config(8, 64, 256, 8, 64, 64, 6, 1)));
   EXPECT_GT(prediction.bytes_in_flight_per_sm, 40 << 10);
   // Weights once, and little else.
   EXPECT_LT(prediction.dram_bytes, 1.1 * 8192 * 8192 / 2 * (1 + 1.0 / 32));
@@ -115,7 +115,7 @@ TEST(AnalyticModelTest, ExplainNamesTheLimit) {
   const Problem problem = W4A16(8192, 8192);
   const auto explain = [&](const TuningConfig& config, int64_t m) {
     return Predict(problem, H200(), config, m,
-                   EstimateResources(problem, config))
+                   EstimateFootprint(problem, config))
         .Explain();
   };
   EXPECT_THAT(explain(Config(8, 64, 256, 8, 64, 64, 2, 1), 1),
