@@ -1,5 +1,6 @@
 #include "tuner/analytic_model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernels/space/space.h"

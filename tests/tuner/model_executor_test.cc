@@ -1,5 +1,6 @@
 #include "tuner/model_executor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
 #include "tuner/session.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
