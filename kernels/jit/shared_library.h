@@ -57,13 +57,14 @@ class SharedLibrary {
   static absl::StatusOr<SharedLibrary> Open(const LibraryNeed& need,
                                             const LibrarySearch& search);
 
-  // The address of a function, as the pointer type T. Unavailable when the
-  // library has no such symbol: it is too old or too new.
+  // Sets *function, a function pointer. Unavailable when the library has no
+  // such symbol: it is too old or too new.
   template <typename T>
-  absl::StatusOr<T> Symbol(const char* name) const {
-    absl::StatusOr<void*> address = Find(name);
+  absl::Status Bind(const char* name, T* function) const {
+    const absl::StatusOr<void*> address = Find(name);
     if (!address.ok()) return address.status();
-    return reinterpret_cast<T>(*address);
+    *function = reinterpret_cast<T>(*address);
+    return absl::OkStatus();
   }
 
   // The file that was loaded.
