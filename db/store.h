@@ -1,0 +1,224 @@
+// Store: what was learned, in one SQLite file. See db/DESIGN.md.
+//
+// Trials are append-only evidence. Dispatch tables are derived from them and
+// published under revisions: a revision is an immutable snapshot of all
+// published tables.
+#ifndef HONE_DB_STORE_H_
+#define HONE_DB_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "db/files.h"
+#include "db/sqlite.h"
+#include "kernels/config/device_spec.h"
+#include "kernels/config/problem.h"
+#include "tuner/trial.h"
+
+namespace hone {
+
+struct StoreOptions {
+  // Reads only: takes no lock, so it may run beside honed; writing is
+  // FailedPrecondition.
+  bool read_only = false;
+  // Connections that read at the same time; more callers wait.
+  int readers = 4;
+};
+
+enum class Origin : uint8_t {
+  kLocal,     // measured or modelled by this store's own sessions
+  kImported,  // came in a bundle
+};
+absl::string_view ToString(Origin origin);
+
+// A published table as a lookup finds it.
+struct StoredTable {
+  // Names the table in this store, for MarkVerified().
+  int64_t id = 0;
+  DispatchTable table;
+  // The revision it was published under.
+  int64_t revision = 0;
+  Origin origin = Origin::kLocal;
+  // SHA-256 of the bundle it came in; empty for local tables.
+  std::string imported_from;
+  // Local tables always are; imported ones once their winner has beaten the
+  // default here. Not part of the revision's snapshot: it is as of now.
+  bool verified = true;
+  // How the device that asked differs in soft fields from the one measured,
+  // e.g. "driver 580.65 here, 570.12 measured". Empty from ListTables().
+  std::vector<std::string> soft_differences;
+};
+
+// A list is read in pages that all see the revision of the first one.
+struct PageRequest {
+  // 0 means 50; more than 1000 means 1000.
+  int64_t page_size = 0;
+  // Empty, or the previous page's next_page_token.
+  std::string page_token;
+};
+struct TablePage {
+  std::vector<StoredTable> tables;
+  // Empty on the last page.
+  std::string next_page_token;
+};
+
+struct StoredDevice {
+  DeviceSpec device;
+  int64_t trials = 0;
+  // Tables published, superseded ones included.
+  int64_t tables = 0;
+};
+
+enum class SessionStatus : uint8_t {
+  kRunning,
+  kFinished,
+  kCancelled,
+  kFailed,
+  // Its process ended before it did.
+  kInterrupted,
+};
+absl::string_view ToString(SessionStatus status);
+
+struct SessionRecord {
+  std::string id;
+  Problem problem;
+  DeviceSpec device;
+  Protocol protocol;
+  SessionStatus status = SessionStatus::kRunning;
+  // One line for people: why it failed.
+  std::string detail;
+  int64_t started_us = 0;
+  // 0 while running, and when interrupted.
+  int64_t finished_us = 0;
+};
+
+struct ImportResult {
+  int64_t tables_added = 0;
+  // Already here, with exactly this content.
+  int64_t tables_known = 0;
+  // The revision that published the added ones, or the current one.
+  int64_t revision = 0;
+};
+
+// Thread-safe. Writes are serialized on one connection; each returns only when
+// its transaction is durable, and leaves nothing behind when it fails. Errors
+// of the database are those of db/sqlite.h.
+class Store {
+ public:
+  // Opens, creates or migrates (after a backup). FailedPrecondition: another
+  // process writes here (its pid is named), the file is of a newer Hone or not
+  // of Hone at all, or lies on a network filesystem. DataLoss: it is damaged.
+  // Sessions left running by a process that died become interrupted.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(
+      const std::string& path, const StoreOptions& options = {});
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // ---- trials ----
+
+  // Returns the trial's id in this store.
+  absl::StatusOr<int64_t> RecordTrial(const DeviceSpec& device,
+                                      const Protocol& protocol,
+                                      const Trial& trial);
+  // All or none, in one transaction.
+  absl::StatusOr<std::vector<int64_t>> RecordTrials(
+      const DeviceSpec& device, const Protocol& protocol,
+      absl::Span<const Trial> trials);
+  // Every trial of the problem on devices of this class by this protocol, in
+  // the order recorded. What a session resumes from.
+  absl::StatusOr<std::vector<Trial>> KnownTrials(
+      const Problem& problem, const DeviceSpec& device,
+      const Protocol& protocol) const;
+
+  // ---- rendered source → cubin ----
+
+  // InvalidArgument unless source_key and cubin_hash are given. A later alias
+  // of the same key replaces the earlier.
+  absl::Status PutAlias(const CompileInfo& compile);
+  absl::StatusOr<CompileInfo> GetAlias(absl::string_view source_key) const;
+
+  // ---- tables ----
+
+  // Returns the new revision. InvalidArgument: a config is not valid or a
+  // number not finite; FailedPrecondition: the ranges have holes.
+  absl::StatusOr<int64_t> PublishTable(const DispatchTable& table);
+
+  // Publishes a bundle's tables under one revision, unverified. A table whose
+  // content is here already, local or imported, is left out. For db/bundle.h,
+  // which validates first.
+  absl::StatusOr<ImportResult> ImportTables(
+      absl::Span<const DispatchTable> tables, absl::string_view bundle_sha256,
+      int64_t unix_us);
+
+  // The table that answers for the problem on devices of this class: a local
+  // one before an imported one, then the newest; as of `revision` when given.
+  // NotFound says what is nearest: the hard field in which another device
+  // differs, or a later revision. OutOfRange: no such revision.
+  absl::StatusOr<StoredTable> GetTable(
+      const Problem& problem, const DeviceSpec& device,
+      std::optional<int64_t> revision = std::nullopt) const;
+
+  // The answering table of every problem and device class. InvalidArgument: a
+  // page size or token that is not valid.
+  absl::StatusOr<TablePage> ListTables(const PageRequest& request = {}) const;
+  // The same, whole, as of a revision; ordered by problem, then device class.
+  absl::StatusOr<std::vector<StoredTable>> TablesAt(
+      std::optional<int64_t> revision = std::nullopt) const;
+
+  // The imported table StoredTable::id has been checked on this machine's
+  // device. NotFound: no such table.
+  absl::Status MarkVerified(int64_t table_id, int64_t unix_us);
+
+  // 0 before anything was published.
+  absl::StatusOr<int64_t> CurrentRevision() const;
+
+  // Every device that trials or tables are of, in the order first seen.
+  absl::StatusOr<std::vector<StoredDevice>> ListDevices() const;
+
+  // ---- sessions ----
+
+  // Records a running session. An id that was interrupted, cancelled or failed
+  // runs again; AlreadyExists when it is running or finished.
+  absl::Status BeginSession(const SessionRecord& session);
+  // NotFound: no such session is running.
+  absl::Status FinishSession(absl::string_view id, SessionStatus status,
+                             absl::string_view detail, int64_t unix_us);
+  // Newest first, at most `limit`.
+  absl::StatusOr<std::vector<SessionRecord>> Sessions(int64_t limit) const;
+
+ private:
+  Store(std::string path, StoreOptions options);
+
+  // Runs `work` in one transaction of the writing connection.
+  absl::Status Write(
+      const std::function<absl::Status(sqlite::Database&)>& work);
+  // Runs `work` on one snapshot.
+  absl::Status Read(
+      const std::function<absl::Status(sqlite::Database&)>& work) const;
+
+  const std::string path_;
+  const StoreOptions options_;
+  std::unique_ptr<LockFile> lock_;
+
+  absl::Mutex write_mutex_;
+  std::unique_ptr<sqlite::Database> writer_ ABSL_GUARDED_BY(write_mutex_);
+
+  mutable absl::Mutex read_mutex_;
+  mutable std::vector<std::unique_ptr<sqlite::Database>> idle_readers_
+      ABSL_GUARDED_BY(read_mutex_);
+};
+
+}  // namespace hone
+
+#endif  // HONE_DB_STORE_H_
