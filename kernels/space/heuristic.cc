@@ -14,11 +14,12 @@ struct Tile {
 };
 
 // While M fits one token tile the weights are the cost: all warps share the
-// channels and split K. Larger M need reuse: wide tiles, warps in both.
+// channels and split K, each with a ring of its own. Larger M need reuse: wide
+// tiles, warps in both directions. From sweeps of W4A16 on an H200.
 constexpr Tile kTiles[] = {
     {8, 8, 64, 512, 8, 64, 64},      {16, 16, 64, 512, 16, 64, 64},
-    {32, 32, 64, 256, 32, 64, 64},   {64, 64, 128, 128, 64, 32, 64},
-    {128, 128, 128, 64, 64, 32, 64}, {INT64_MAX, 128, 256, 64, 64, 64, 64},
+    {24, 24, 64, 512, 24, 64, 64},   {32, 32, 64, 512, 32, 64, 64},
+    {64, 64, 256, 128, 64, 32, 128}, {INT64_MAX, 128, 256, 64, 64, 64, 64},
 };
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -39,12 +40,19 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   config.raster = m > 512 ? RasterOrder::kAlongN : RasterOrder::kAlongM;
   const auto legal = [&] { return !CheckConfig(problem, device, config); };
 
-  // As many stages as fit, up to five: more only lengthen the start.
-  config.stages = 5;
+  // Decoding streams weights: with more tiles than SMs, two small CTAs an SM
+  // even out the tail.
+  const int64_t tiles_n = CeilDiv(problem.layer.n, config.block_n);
+  if (m <= 16 && tiles_n > device.sm_count) config.ctas_per_sm = 2;
+  // As many stages as fit, up to four: more only lengthen the start.
+  config.stages = 4;
   while (config.stages > 2 && !legal()) --config.stages;
   // A smaller device: fewer columns a step, then fewer tokens.
-  while (!legal() && config.block_k > 64) {
-    config.block_k /= 2;
+  while (!legal() && config.ctas_per_sm > 1) --config.ctas_per_sm;
+  while (!legal() && config.block_k > config.warp_k) config.block_k /= 2;
+  while (!legal() && config.warp_k > 64) {
+    config.warp_k /= 2;
+    config.block_k = std::max<int64_t>(config.block_k / 2, config.warp_k);
   }
   while (!legal() && config.block_n > 64 && config.warp_n < config.block_n) {
     config.block_n /= 2;
@@ -52,12 +60,12 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   while (!legal() && config.block_m > config.warp_m) {
     config.block_m /= 2;
   }
-  // Split K while tiles leave most SMs idle and each part keeps eight steps.
+  // Split K while tiles leave most SMs idle and each part keeps two steps.
   const int64_t tiles =
       CeilDiv(m, config.block_m) * CeilDiv(problem.layer.n, config.block_n);
   const int64_t steps = CeilDiv(problem.layer.k, config.block_k);
-  const int64_t split = std::min(
-      {device.sm_count / std::max<int64_t>(tiles, 1), steps / 4, int64_t{8}});
+  const int64_t split =
+      std::min({device.sm_count / tiles, steps / 2, int64_t{8}});
   if (split > 1) {
     config.split = Split::kSplitK;
     config.split_k = split;
