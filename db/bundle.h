@@ -16,7 +16,6 @@
 #define HONE_DB_BUNDLE_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,21 +31,12 @@ namespace hone {
 // Larger texts are refused before they are read.
 inline constexpr int64_t kMaxBundleBytes = int64_t{64} << 20;
 
-// Which of the answering tables to export; everything unless given.
-struct ExportFilter {
-  std::optional<Problem> problem;
-  // Hash of a device class (DeviceSpec::ClassHash()).
-  std::optional<std::string> device_class;
-  // As of this revision instead of the current one.
-  std::optional<int64_t> revision;
-};
-
 // NotFound: no table passes the filter.
 absl::StatusOr<std::string> ExportBundle(const Store& store,
-                                         const ExportFilter& filter = {});
+                                         const TableFilter& filter = {});
 
 // The bundle of given tables. InvalidArgument: two are of one problem and
-// device class, or one is not valid.
+// device class, or one does not pass CheckTable() of db/table_json.h.
 absl::StatusOr<std::string> RenderBundle(
     absl::Span<const DispatchTable> tables);
 

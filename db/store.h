@@ -66,6 +66,14 @@ struct PageRequest {
   // Empty, or the previous page's next_page_token.
   std::string page_token;
 };
+// Which of the answering tables; all of them unless given.
+struct TableFilter {
+  std::optional<Problem> problem;
+  // Hash of a device class: DeviceSpec::ClassHash().
+  std::optional<std::string> device_class;
+  // As of this revision instead of the current one.
+  std::optional<int64_t> revision;
+};
 struct TablePage {
   std::vector<StoredTable> tables;
   // Empty on the last page.
@@ -150,8 +158,8 @@ class Store {
 
   // ---- tables ----
 
-  // Returns the new revision. InvalidArgument: a config is not valid or a
-  // number not finite; FailedPrecondition: the ranges have holes.
+  // Returns the new revision. Refuses what CheckTable() of db/table_json.h
+  // refuses, with its error.
   absl::StatusOr<int64_t> PublishTable(const DispatchTable& table);
 
   // Publishes a bundle's tables under one revision, unverified. A table whose
@@ -172,9 +180,10 @@ class Store {
   // The answering table of every problem and device class. InvalidArgument: a
   // page size or token that is not valid.
   absl::StatusOr<TablePage> ListTables(const PageRequest& request = {}) const;
-  // The same, whole, as of a revision; ordered by problem, then device class.
-  absl::StatusOr<std::vector<StoredTable>> TablesAt(
-      std::optional<int64_t> revision = std::nullopt) const;
+  // Those that pass the filter, whole, by rising problem text, then class hash.
+  // OutOfRange: no such revision.
+  absl::StatusOr<std::vector<StoredTable>> Tables(
+      const TableFilter& filter = {}) const;
 
   // The imported table StoredTable::id has been checked on this machine's
   // device. NotFound: no such table.
