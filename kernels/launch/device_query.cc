@@ -1,5 +1,7 @@
 #include "kernels/launch/device_query.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <memory>
 #include <optional>
@@ -76,6 +78,19 @@ absl::StatusOr<std::string> PciBusId(int ordinal) {
       cuda->Check(cuda->cuDeviceGetPCIBusId(text.data(), text.size(), device),
                   "cuDeviceGetPCIBusId"));
   return std::string(text.data());
+}
+
+std::vector<int64_t> ForeignProcesses(int ordinal) {
+  std::vector<int64_t> pids;
+  const absl::StatusOr<std::string> bus_id = PciBusId(ordinal);
+  if (!bus_id.ok()) return pids;
+  const std::unique_ptr<NvmlDevice> nvml = NvmlDevice::Open(*bus_id);
+  if (nvml == nullptr) return pids;
+  for (const int64_t pid :
+       nvml->ComputeProcesses().value_or(std::vector<int64_t>())) {
+    if (pid != getpid()) pids.push_back(pid);
+  }
+  return pids;
 }
 
 absl::StatusOr<DeviceSpec> QueryDevice(int ordinal) {

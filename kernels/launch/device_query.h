@@ -5,7 +5,9 @@
 #ifndef HONE_KERNELS_LAUNCH_DEVICE_QUERY_H_
 #define HONE_KERNELS_LAUNCH_DEVICE_QUERY_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/config/device_spec.h"
@@ -19,6 +21,11 @@ absl::StatusOr<int> DeviceCount();
 // fields that only NVML knows stay empty without NVML. NotFound when there is
 // no such device; FailedPrecondition when a hard field cannot be read.
 absl::StatusOr<DeviceSpec> QueryDevice(int ordinal);
+
+// Process ids of others that compute on the device, as far as NVML tells. In a
+// container NVML may name this process by another id: ask before making a
+// context.
+std::vector<int64_t> ForeignProcesses(int ordinal);
 
 // The PCI bus id of the device ("0000:1b:00.0"), for NvmlDevice::Open.
 absl::StatusOr<std::string> PciBusId(int ordinal);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -38,6 +39,7 @@
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/launch/device_query.h"
 #include "kernels/space/space.h"
 #include "tests/bench/kernel_compiler.h"
 #include "tuner/measure/gpu_measurer.h"
@@ -184,7 +186,8 @@ absl::StatusOr<std::vector<ProblemJobs>> MakeJobs(const DeviceSpec& device) {
   return jobs;
 }
 
-void CompileAll(const DeviceSpec& device, std::vector<ProblemJobs>& jobs) {
+void CompileAll(const KernelCompiler& compiler, const DeviceSpec& device,
+                std::vector<ProblemJobs>& jobs) {
   std::vector<std::pair<ProblemJobs*, size_t>> work;
   for (ProblemJobs& job : jobs) {
     job.kernels.resize(job.configs.size());
@@ -195,7 +198,7 @@ void CompileAll(const DeviceSpec& device, std::vector<ProblemJobs>& jobs) {
     for (size_t i = next++; i < work.size(); i = next++) {
       auto& [job, at] = work[i];
       job->kernels[at] =
-          CompileBenchKernel(job->problem, job->configs[at], device);
+          compiler.Compile(job->problem, job->configs[at], device);
     }
   };
   std::vector<std::thread> threads;
@@ -203,27 +206,6 @@ void CompileAll(const DeviceSpec& device, std::vector<ProblemJobs>& jobs) {
                                           1, std::max<size_t>(work.size(), 1));
   for (size_t i = 0; i < count; ++i) threads.emplace_back(compile);
   for (std::thread& thread : threads) thread.join();
-}
-
-std::string OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kMeasured:
-      return "ok";
-    case Outcome::kCompileError:
-      return "compile_error";
-    case Outcome::kLaunchError:
-      return "launch_error";
-    case Outcome::kWrongResult:
-      return "wrong_result";
-    case Outcome::kGuardOverwritten:
-      return "guard_overwritten";
-    case Outcome::kNotRepeatable:
-      return "not_repeatable";
-    case Outcome::kFault:
-      return "fault";
-    default:
-      return absl::StrCat("outcome ", static_cast<int>(outcome));
-  }
 }
 
 std::string ShortId(const TuningConfig& config) {
@@ -310,7 +292,7 @@ void PrintRun(const ProblemJobs& job, const Run& run,
       ShortId(job.configs[at]), run.m, Percentile(run.samples, 0.5) / 1e3,
       Percentile(run.samples, 0) / 1e3,
       FloorNs(job.problem, device, run.m) / 1e3, run.gate.error.relative_norm,
-      run.gate.error.worst_ratio, OutcomeName(run.gate.outcome), run.gate.detail);
+      run.gate.error.worst_ratio, ToString(run.gate.outcome), run.gate.detail);
   std::fflush(stdout);
 }
 
@@ -386,11 +368,12 @@ std::string RunJson(const ProblemJobs& job, const Run& run,
       "{\"problem\":", Quote(job.problem.ToString()), ",\"m\":", run.m,
       ",\"config\":", Quote(job.configs[at].ToString()),
       ",\"config_id\":", Quote(ShortId(job.configs[at])),
-      ",\"outcome\":", Quote(OutcomeName(run.gate.outcome)),
+      ",\"outcome\":", Quote(ToString(run.gate.outcome)),
       ",\"detail\":", Quote(run.gate.detail),
       ",\"relative_error\":", run.gate.error.relative_norm,
       ",\"worst_ratio\":", run.gate.error.worst_ratio,
-      ",\"registers\":", kernel.registers, ",\"spill_bytes\":", kernel.spills,
+      ",\"registers\":", kernel.resources.registers,
+      ",\"spill_bytes\":", kernel.resources.spill_store_bytes,
       ",\"smem_bytes\":", SmemBytes(job.problem, job.configs[at]),
       ",\"compile_ms\":", kernel.compile_ms,
       ",\"median_ns\":", Percentile(run.samples, 0.5),
@@ -425,13 +408,13 @@ absl::Status WriteReport(const std::string& path, const DeviceSpec& device,
   return absl::OkStatus();
 }
 
-int CompileOnly(const DeviceSpec& device) {
+int CompileOnly(const KernelCompiler& compiler, const DeviceSpec& device) {
   absl::StatusOr<std::vector<ProblemJobs>> jobs = MakeJobs(device);
   if (!jobs.ok()) {
     std::cerr << jobs.status() << "\n";
     return 2;
   }
-  CompileAll(device, *jobs);
+  CompileAll(compiler, device, *jobs);
   int failures = 0;
   for (const ProblemJobs& job : *jobs) {
     for (size_t i = 0; i < job.configs.size(); ++i) {
@@ -445,6 +428,11 @@ int CompileOnly(const DeviceSpec& device) {
 
 // 0 when every run was measured, 1 when a kernel failed, 2 when Hone did.
 int Main() {
+  const absl::StatusOr<KernelCompiler> compiler = KernelCompiler::Create();
+  if (!compiler.ok()) {
+    std::cerr << compiler.status() << "\n";
+    return 2;
+  }
   if (const std::string model = absl::GetFlag(FLAGS_compile_only);
       !model.empty()) {
     const absl::StatusOr<DeviceSpec> device = ModelledDevice(model);
@@ -452,13 +440,20 @@ int Main() {
       std::cerr << device.status() << "\n";
       return 2;
     }
-    return CompileOnly(*device);
+    return CompileOnly(*compiler, *device);
   }
   GpuMeasurer::Options options;
   options.device = absl::GetFlag(FLAGS_device);
   options.timing = !absl::GetFlag(FLAGS_gate_only);
-  absl::StatusOr<std::unique_ptr<GpuMeasurer>> measurer =
-      GpuMeasurer::Create(options, CompileToCubin);
+  options.libraries = LibrarySearchFromEnvironment(std::getenv);
+  // Before this process makes a context.
+  for (const int64_t pid : ForeignProcesses(options.device)) {
+    absl::PrintF("warning: process %d computes on this GPU too\n", pid);
+  }
+  absl::StatusOr<std::unique_ptr<GpuMeasurer>> measurer = GpuMeasurer::Create(
+      options, [&compiler](const std::string& source, const std::string& arch) {
+        return compiler->CompileSource(source, arch);
+      });
   if (!measurer.ok()) {
     std::cerr << measurer.status() << "\n";
     return 2;
@@ -466,16 +461,13 @@ int Main() {
   const DeviceSpec& device = (*measurer)->device();
   absl::PrintF("%s, %s, %s\n", device.name, device.ClassText(),
                device.SoftText());
-  for (const int64_t pid : (*measurer)->ForeignProcesses()) {
-    absl::PrintF("warning: process %d computes on this GPU too\n", pid);
-  }
   absl::StatusOr<std::vector<ProblemJobs>> jobs = MakeJobs(device);
   if (!jobs.ok()) {
     std::cerr << jobs.status() << "\n";
     return 2;
   }
   const absl::Time start = absl::Now();
-  CompileAll(device, *jobs);
+  CompileAll(*compiler, device, *jobs);
   absl::PrintF("compiled in %.1f s\n",
                absl::ToDoubleSeconds(absl::Now() - start));
   std::mt19937_64 random(absl::GetFlag(FLAGS_seed));

@@ -1,15 +1,18 @@
-// Compiles kernels in this process, for the developer tools: no cache, no
-// child processes.
+// Compiles kernels in this process, for the developer tools and GPU tests: no
+// cache, no child processes.
 #ifndef HONE_TESTS_BENCH_KERNEL_COMPILER_H_
 #define HONE_TESTS_BENCH_KERNEL_COMPILER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "kernels/jit/nvrtc.h"
 
 namespace hone {
 
@@ -17,8 +20,7 @@ struct BenchKernel {
   // Not OK when it did not compile; then only compile_ms is set.
   absl::Status status;
   std::string cubin;
-  int64_t registers = 0;
-  int64_t spills = 0;  // bytes
+  KernelResources resources;
   int64_t compile_ms = 0;
 
   // One line for people.
@@ -26,13 +28,24 @@ struct BenchKernel {
 };
 
 // Thread-safe.
-BenchKernel CompileBenchKernel(const Problem& problem,
-                               const TuningConfig& config,
-                               const DeviceSpec& device);
+class KernelCompiler {
+ public:
+  // Unavailable without NVRTC.
+  static absl::StatusOr<KernelCompiler> Create();
 
-// A CompileFunction for GpuMeasurer.
-absl::StatusOr<std::string> CompileToCubin(const std::string& source,
-                                           const std::string& arch);
+  BenchKernel Compile(const Problem& problem, const TuningConfig& config,
+                      const DeviceSpec& device) const;
+
+  // The shape of GpuMeasurer's CompileFunction.
+  absl::StatusOr<std::string> CompileSource(const std::string& source,
+                                            const std::string& arch) const;
+
+ private:
+  explicit KernelCompiler(std::shared_ptr<const Nvrtc> nvrtc)
+      : nvrtc_(std::move(nvrtc)) {}
+
+  std::shared_ptr<const Nvrtc> nvrtc_;
+};
 
 }  // namespace hone
 

@@ -1,7 +1,6 @@
 #include "tuner/measure/cupti_timer.h"
 
 #include <cupti.h>
-#include <dlfcn.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/jit/shared_library.h"
 
 namespace hone {
 namespace {
@@ -49,46 +49,20 @@ struct CuptiLibrary {
   }
 };
 
-// Where CUDA's packages put CUPTI, beside the loader's own path.
-std::vector<std::string> LibraryPaths() {
-  std::vector<std::string> paths = {"libcupti.so.13"};
-  std::vector<std::string> roots;
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const char* root = std::getenv(variable); root != nullptr) {
-      roots.push_back(root);
-    }
-  }
-  roots.push_back("/usr/local/cuda");
-  for (const std::string& root : roots) {
-    for (const char* folder :
-         {"extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib"}) {
-      paths.push_back(absl::StrCat(root, "/", folder, "/libcupti.so.13"));
-    }
-  }
-  return paths;
-}
-
-absl::StatusOr<const CuptiLibrary*> LoadLibrary() {
-  void* handle = nullptr;
-  for (const std::string& path : LibraryPaths()) {
-    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-  }
-  if (handle == nullptr) {
-    return absl::UnavailableError(
-        "libcupti.so.13 is missing: kernels can be checked but not timed; "
-        "install CUDA 13's CUPTI or set CUDA_HOME to the toolkit's folder");
-  }
-  static CuptiLibrary library;
-#define HONE_CUPTI_LOAD(name)                                         \
-  library.name =                                                      \
-      reinterpret_cast<decltype(library.name)>(dlsym(handle, #name)); \
-  if (library.name == nullptr) {                                      \
-    return absl::UnavailableError("libcupti.so.13 has no " #name);    \
-  }
+absl::StatusOr<CuptiLibrary> Load(const LibrarySearch& search) {
+  HONE_ASSIGN_OR_RETURN(
+      const SharedLibrary library,
+      SharedLibrary::Open({.title = "CUPTI",
+                           .names = {"libcupti.so.13"},
+                           .without = "kernels cannot be timed",
+                           .still = "kernels can be compiled and checked"},
+                          search));
+  CuptiLibrary cupti;
+#define HONE_CUPTI_LOAD(name) \
+  HONE_RETURN_IF_ERROR(library.Bind(#name, &cupti.name));
   HONE_CUPTI_FUNCTIONS(HONE_CUPTI_LOAD)
 #undef HONE_CUPTI_LOAD
-  return &library;
+  return cupti;
 }
 
 constexpr size_t kBufferBytes = size_t{2} << 20;
@@ -101,7 +75,7 @@ std::atomic<void*> g_active{nullptr};
 }  // namespace
 
 struct CuptiTimer::State {
-  const CuptiLibrary* cupti = nullptr;
+  CuptiLibrary cupti;
   CUpti_SubscriberHandle subscriber = nullptr;
   std::atomic<uint32_t> last_launch{0};
 
@@ -118,8 +92,8 @@ struct CuptiTimer::State {
   void Parse(const uint8_t* buffer, size_t valid) {
     CUpti_Activity* record = nullptr;
     absl::MutexLock lock(&mutex);
-    while (cupti->cuptiActivityGetNextRecord(const_cast<uint8_t*>(buffer),
-                                             valid, &record) == CUPTI_SUCCESS) {
+    while (cupti.cuptiActivityGetNextRecord(const_cast<uint8_t*>(buffer), valid,
+                                            &record) == CUPTI_SUCCESS) {
       if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
       // The leading fields are the same in every version since the fourth.
       const auto* kernel =
@@ -127,7 +101,7 @@ struct CuptiTimer::State {
       times[kernel->correlationId] = {kernel->start, kernel->end};
     }
     size_t lost = 0;
-    if (cupti->cuptiActivityGetNumDroppedRecords(nullptr, 0, &lost) ==
+    if (cupti.cuptiActivityGetNumDroppedRecords(nullptr, 0, &lost) ==
         CUPTI_SUCCESS) {
       dropped += lost;
     }
@@ -186,12 +160,10 @@ struct CuptiTimer::State {
 CuptiTimer::CuptiTimer(std::unique_ptr<State> state)
     : state_(std::move(state)) {}
 
-absl::StatusOr<std::unique_ptr<CuptiTimer>> CuptiTimer::Create() {
-  static const absl::StatusOr<const CuptiLibrary*> library = LoadLibrary();
-  if (!library.ok()) return library.status();
-  const CuptiLibrary* cupti = *library;
+absl::StatusOr<std::unique_ptr<CuptiTimer>> CuptiTimer::Create(
+    const LibrarySearch& search) {
   auto state = std::make_unique<State>();
-  state->cupti = cupti;
+  HONE_ASSIGN_OR_RETURN(state->cupti, Load(search));
   for (int i = 0; i < kBuffers; ++i) {
     auto* buffer =
         static_cast<uint8_t*>(std::aligned_alloc(4096, kBufferBytes));
@@ -209,32 +181,33 @@ absl::StatusOr<std::unique_ptr<CuptiTimer>> CuptiTimer::Create() {
   // From here on the destructor undoes what was done.
   std::unique_ptr<CuptiTimer> timer(new CuptiTimer(std::move(state)));
   State& s = *timer->state_;
+  const CuptiLibrary& cupti = s.cupti;
   HONE_RETURN_IF_ERROR(
-      cupti->Check(cupti->cuptiSubscribe(&s.subscriber, &State::Launched, &s),
-                   "cuptiSubscribe"));
+      cupti.Check(cupti.cuptiSubscribe(&s.subscriber, &State::Launched, &s),
+                  "cuptiSubscribe"));
   for (const CUpti_driver_api_trace_cbid id :
        {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
         CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz}) {
     HONE_RETURN_IF_ERROR(
-        cupti->Check(cupti->cuptiEnableCallback(1, s.subscriber,
-                                                CUPTI_CB_DOMAIN_DRIVER_API, id),
-                     "cuptiEnableCallback"));
+        cupti.Check(cupti.cuptiEnableCallback(1, s.subscriber,
+                                              CUPTI_CB_DOMAIN_DRIVER_API, id),
+                    "cuptiEnableCallback"));
   }
-  HONE_RETURN_IF_ERROR(cupti->Check(
-      cupti->cuptiActivityRegisterCallbacks(&State::Request, &State::Complete),
+  HONE_RETURN_IF_ERROR(cupti.Check(
+      cupti.cuptiActivityRegisterCallbacks(&State::Request, &State::Complete),
       "cuptiActivityRegisterCallbacks"));
-  HONE_RETURN_IF_ERROR(cupti->Check(
-      cupti->cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
+  HONE_RETURN_IF_ERROR(cupti.Check(
+      cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
       "cuptiActivityEnable(CONCURRENT_KERNEL)"));
   return timer;
 }
 
 CuptiTimer::~CuptiTimer() {
-  const CuptiLibrary* cupti = state_->cupti;
-  cupti->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  cupti->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  const CuptiLibrary& cupti = state_->cupti;
+  cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   if (state_->subscriber != nullptr) {
-    cupti->cuptiUnsubscribe(state_->subscriber);
+    cupti.cuptiUnsubscribe(state_->subscriber);
   }
   g_active.store(nullptr);
 }
@@ -254,8 +227,8 @@ absl::StatusOr<std::vector<KernelTime>> CuptiTimer::Collect(
   // yet, although the stream is synchronized; they follow within milliseconds.
   constexpr int kAttempts = 20;
   for (int attempt = 0;; ++attempt) {
-    HONE_RETURN_IF_ERROR(state_->cupti->Check(
-        state_->cupti->cuptiActivityFlushAll(0), "cuptiActivityFlushAll"));
+    HONE_RETURN_IF_ERROR(state_->cupti.Check(
+        state_->cupti.cuptiActivityFlushAll(0), "cuptiActivityFlushAll"));
     std::vector<KernelTime> times = state_->Find(launches);
     if (times.size() == launches.size()) return times;
     if (attempt == kAttempts) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/jit/shared_library.h"
 
 namespace hone {
 
@@ -28,7 +29,8 @@ class CuptiTimer {
   // Subscribes, preallocates the activity buffers and switches the records on.
   // Best called before the context is made. Unavailable when CUPTI is missing
   // or another tool (a profiler) holds it.
-  static absl::StatusOr<std::unique_ptr<CuptiTimer>> Create();
+  static absl::StatusOr<std::unique_ptr<CuptiTimer>> Create(
+      const LibrarySearch& search);
   ~CuptiTimer();
 
   CuptiTimer(const CuptiTimer&) = delete;

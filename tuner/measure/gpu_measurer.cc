@@ -1,7 +1,5 @@
 #include "tuner/measure/gpu_measurer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +32,7 @@ absl::StatusOr<std::unique_ptr<GpuMeasurer>> GpuMeasurer::Create(
   // CUPTI first: it sees contexts that are made after it.
   std::unique_ptr<CuptiTimer> timer;
   if (options.timing) {
-    HONE_ASSIGN_OR_RETURN(timer, CuptiTimer::Create());
+    HONE_ASSIGN_OR_RETURN(timer, CuptiTimer::Create(options.libraries));
   }
   HONE_ASSIGN_OR_RETURN(const std::string cubin,
                         compile(HelperSource(), device.NvrtcArch()));
@@ -115,6 +113,14 @@ GpuMeasurer::Prepare(int candidate, int64_t m) {
     loaded.prepared_smem = smem;
   }
   return std::make_pair(&loaded, static_cast<const LaunchPlan*>(&plan->second));
+}
+
+absl::Status GpuMeasurer::PrepareGate(int64_t m) {
+  if (session_ == nullptr || m < 1 || m > session_->max_m) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("M = ", m, " is not one that Begin() prepared"));
+  }
+  return session_->reference->RowsFor(m, stream_.handle()).status();
 }
 
 absl::StatusOr<GateResult> GpuMeasurer::Gate(int candidate, int64_t m) {
@@ -249,16 +255,6 @@ absl::Status GpuMeasurer::Sentinel() {
     }
   }
   return absl::OkStatus();
-}
-
-std::vector<int64_t> GpuMeasurer::ForeignProcesses() const {
-  std::vector<int64_t> pids;
-  if (nvml_ == nullptr) return pids;
-  for (const int64_t pid :
-       nvml_->ComputeProcesses().value_or(std::vector<int64_t>())) {
-    if (pid != getpid()) pids.push_back(pid);
-  }
-  return pids;
 }
 
 }  // namespace hone

@@ -25,6 +25,7 @@
 #include "kernels/codegen/launch_plan.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "kernels/jit/shared_library.h"
 #include "kernels/launch/module.h"
 #include "kernels/launch/nvml_library.h"
 #include "tuner/executor.h"
@@ -49,6 +50,8 @@ class GpuMeasurer {
     // False: gate-only mode; Round() is refused.
     bool timing = true;
     Protocol protocol;
+    // Where CUPTI is looked for.
+    LibrarySearch libraries;
   };
 
   // `compile` is called once, for the helper kernels. Unavailable when there
@@ -60,10 +63,13 @@ class GpuMeasurer {
   const DeviceSpec& device() const { return device_; }
   const Protocol& protocol() const { return options_.protocol; }
 
-  // As in Executor. Returns once the operands exist.
+  // As in Executor. Returns once the operands exist. Gate() computes the
+  // reference at an M when it first needs it; PrepareGate() does so before.
   absl::Status Begin(const Problem& problem, int64_t max_m, uint64_t seed);
   // The cubin is loaded when it is first needed.
   absl::StatusOr<int> Add(const TuningConfig& config, std::string cubin);
+  absl::Status PrepareGate(int64_t m);
+  // Aborted, or kFault, when the kernel faulted: the context is lost.
   absl::StatusOr<GateResult> Gate(int candidate, int64_t m);
   // Aborted when a kernel faulted.
   absl::StatusOr<RoundResult> Round(const RoundRequest& request);
@@ -76,9 +82,6 @@ class GpuMeasurer {
   const std::optional<ClockEvents>& last_clock_events() const {
     return last_clock_events_;
   }
-  // Processes other than this one that compute on the GPU; empty when NVML
-  // does not tell.
-  std::vector<int64_t> ForeignProcesses() const;
 
  private:
   struct Loaded {

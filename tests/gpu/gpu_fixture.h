@@ -1,0 +1,84 @@
+// What the GPU tests share: a device, a context, the helper kernels. Without a
+// device every test fails; none is skipped.
+#ifndef HONE_TESTS_GPU_GPU_FIXTURE_H_
+#define HONE_TESTS_GPU_GPU_FIXTURE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/config/device_spec.h"
+#include "kernels/launch/device_query.h"
+#include "kernels/launch/module.h"
+#include "tests/bench/kernel_compiler.h"
+#include "tuner/measure/helper_kernels.h"
+
+namespace hone {
+
+class GpuTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto compiler = KernelCompiler::Create();
+    ASSERT_TRUE(compiler.ok()) << compiler.status();
+    compiler_.emplace(*std::move(compiler));
+    auto device = QueryDevice(0);
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *device;
+    auto cubin = compiler_->CompileSource(HelperSource(), device_.NvrtcArch());
+    ASSERT_TRUE(cubin.ok()) << cubin.status();
+    helper_cubin_ = *cubin;
+  }
+
+  void SetUp() override {
+    ASSERT_FALSE(helper_cubin_.empty()) << "there is no usable GPU";
+    auto context = Context::Retain(0);
+    ASSERT_TRUE(context.ok()) << context.status();
+    context_.emplace(*std::move(context));
+    auto stream = Stream::Create();
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    stream_ = *std::move(stream);
+    auto helpers = HelperKernels::Load(helper_cubin_);
+    ASSERT_TRUE(helpers.ok()) << helpers.status();
+    helpers_ = *std::move(helpers);
+  }
+
+  void TearDown() override {
+    helpers_ = HelperKernels();
+    stream_ = Stream();
+    context_.reset();
+  }
+
+  // A module of CUDA C++ that may use the helpers' functions.
+  Module Compile(const std::string& source) {
+    auto cubin =
+        compiler_->CompileSource(HelperSource() + source, device_.NvrtcArch());
+    EXPECT_TRUE(cubin.ok()) << cubin.status();
+    auto module = Module::Load(*cubin);
+    EXPECT_TRUE(module.ok()) << module.status();
+    return *std::move(module);
+  }
+
+  template <typename T>
+  std::vector<T> Download(DevicePtr from, size_t count) {
+    std::vector<T> values(count);
+    const absl::Status status =
+        CopyToHost(values.data(), from, count * sizeof(T), stream_.handle());
+    EXPECT_TRUE(status.ok()) << status;
+    return values;
+  }
+
+  static inline std::optional<KernelCompiler> compiler_;
+  static inline DeviceSpec device_;
+  static inline std::string helper_cubin_;
+
+  std::optional<Context> context_;
+  Stream stream_;
+  HelperKernels helpers_;
+};
+
+}  // namespace hone
+
+#endif  // HONE_TESTS_GPU_GPU_FIXTURE_H_

@@ -1,0 +1,223 @@
+#include "tuner/worker/process_executor.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace hone {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ProcessExecutorTest : public testing::Test {
+ protected:
+  ProcessExecutorTest()
+      : log_(absl::StrCat(
+            testing::TempDir(), "/fake_worker_", getpid(), "_",
+            testing::UnitTest::GetInstance()->current_test_info()->name(),
+            ".log")) {
+    std::remove(log_.c_str());
+    problem_.layer.n = 64;
+    problem_.layer.k = 64;
+  }
+  ~ProcessExecutorTest() override { std::remove(log_.c_str()); }
+
+  std::unique_ptr<ProcessExecutor> Make(std::vector<std::string> more = {}) {
+    ProcessExecutor::Options options;
+    options.command = {HONE_FAKE_WORKER, absl::StrCat("--log=", log_)};
+    for (std::string& arg : more) options.command.push_back(std::move(arg));
+    auto executor = ProcessExecutor::Create(options);
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    EXPECT_TRUE((*executor)->Begin(problem_, 64, 1).ok());
+    return *std::move(executor);
+  }
+
+  static int Add(ProcessExecutor& executor, const std::string& kind) {
+    Candidate candidate;
+    candidate.cubin = kind;
+    return *executor.Add(candidate);
+  }
+
+  std::vector<std::string> Log() const {
+    std::vector<std::string> lines;
+    std::ifstream file(log_);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+
+  int64_t CountInLog(const std::string& line) const {
+    const std::vector<std::string> log = Log();
+    return std::count(log.begin(), log.end(), line);
+  }
+
+  const std::string log_;
+  Problem problem_;
+};
+
+constexpr absl::Duration kDeadline = absl::Seconds(20);
+
+TEST_F(ProcessExecutorTest, TellsTheDeviceAndForeignProcesses) {
+  const auto executor = Make();
+  EXPECT_EQ(executor->device().uuid, "GPU-fake");
+  EXPECT_EQ(executor->device().sm_arch, 90);
+  EXPECT_THAT(executor->foreign_processes(), ElementsAre(4711));
+}
+
+TEST_F(ProcessExecutorTest, AWorkerThatCannotStartIsAnError) {
+  ProcessExecutor::Options options;
+  options.command = {"/nonexistent/hone-worker"};
+  EXPECT_FALSE(ProcessExecutor::Create(options).ok());
+  options.command = {HONE_FAKE_WORKER, "--device=missing"};
+  const auto executor = ProcessExecutor::Create(options);
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(executor.status().message()),
+              HasSubstr("no driver here"));
+}
+
+TEST_F(ProcessExecutorTest, GatesAndTimes) {
+  const auto executor = Make();
+  const int good = Add(*executor, "ok");
+  const int wrong = Add(*executor, "wrong");
+  const auto passed = executor->Gate(good, 16, kDeadline);
+  ASSERT_TRUE(passed.ok()) << passed.status();
+  EXPECT_EQ(passed->outcome, Outcome::kMeasured);
+  EXPECT_EQ(passed->gate, GateKind::kDevice);
+  const auto failed = executor->Gate(wrong, 16, kDeadline);
+  ASSERT_TRUE(failed.ok());
+  EXPECT_EQ(failed->outcome, Outcome::kWrongResult);
+  EXPECT_EQ(failed->error.worst_ratio, 7);
+  RoundRequest request;
+  request.m = 16;
+  request.round = 3;
+  request.order = {good, good};
+  const auto round = executor->Round(request, kDeadline);
+  ASSERT_TRUE(round.ok()) << round.status();
+  ASSERT_EQ(round->entries.size(), 2u);
+  EXPECT_EQ(round->entries[1].sample.duration_ns, 1000);
+  EXPECT_EQ(round->entries[1].sample.round, 3);
+  EXPECT_FALSE(round->slowed_down);
+  // One worker, one hand-over each, one reference for the M.
+  EXPECT_EQ(executor->workers_started(), 1);
+  EXPECT_EQ(CountInLog("add ok"), 1);
+  EXPECT_EQ(CountInLog("prepare 16"), 1);
+}
+
+TEST_F(ProcessExecutorTest, AHangIsKilledWithinItsDeadline) {
+  const auto executor = Make();
+  const int good = Add(*executor, "ok");
+  const int hang = Add(*executor, "hang");
+  const absl::Time start = absl::Now();
+  const auto result = executor->Gate(hang, 16, absl::Milliseconds(300));
+  const absl::Duration took = absl::Now() - start;
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->outcome, Outcome::kTimeout);
+  EXPECT_GE(took, absl::Milliseconds(300));
+  EXPECT_LT(took, absl::Milliseconds(1300));
+  EXPECT_EQ(executor->workers_started(), 2);
+  // The new worker was checked and knows the problem; the others go on.
+  EXPECT_EQ(CountInLog("sentinel"), 1);
+  EXPECT_EQ(CountInLog("begin 64"), 2);
+  EXPECT_EQ(executor->Gate(good, 16, kDeadline)->outcome, Outcome::kMeasured);
+  // The culprit is remembered and never sent again.
+  EXPECT_EQ(executor->Gate(hang, 32, kDeadline)->outcome, Outcome::kTimeout);
+  EXPECT_EQ(CountInLog("gate hang"), 1);
+  EXPECT_EQ(CountInLog("add hang"), 1);
+}
+
+TEST_F(ProcessExecutorTest, CrashesAndNonsenseAreOutcomes) {
+  const auto executor = Make();
+  const struct {
+    const char* kind;
+    const char* detail;
+  } cases[] = {{"crash", "signal 6"},
+               {"exit", "status 3"},
+               {"garbage", "no frame"},
+               {"stale", "makes no sense"},
+               {"fault", "illegal address"}};
+  for (const auto& c : cases) {
+    const int index = Add(*executor, c.kind);
+    const auto result = executor->Gate(index, 16, kDeadline);
+    ASSERT_TRUE(result.ok()) << c.kind << ": " << result.status();
+    EXPECT_EQ(result->outcome, Outcome::kFault) << c.kind;
+    EXPECT_THAT(result->detail, HasSubstr(c.detail)) << c.kind;
+  }
+  EXPECT_EQ(executor->workers_started(), 6);
+  EXPECT_EQ(executor->Gate(Add(*executor, "ok"), 16, kDeadline)->outcome,
+            Outcome::kMeasured);
+}
+
+TEST_F(ProcessExecutorTest, ARoundFindsItsCulprit) {
+  const auto executor = Make();
+  RoundRequest request;
+  request.m = 16;
+  for (const char* kind : {"ok", "crash_in_round", "ok", "hang_in_round"}) {
+    request.order.push_back(Add(*executor, kind));
+    ASSERT_EQ(executor->Gate(request.order.back(), 16, kDeadline)->outcome,
+              Outcome::kMeasured);
+  }
+  const auto first = executor->Round(request, absl::Milliseconds(300));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->slowed_down);
+  EXPECT_EQ(first->entries[0].outcome, Outcome::kMeasured);
+  EXPECT_EQ(first->entries[1].outcome, Outcome::kFault);
+  EXPECT_EQ(first->entries[2].outcome, Outcome::kMeasured);
+  EXPECT_EQ(first->entries[3].outcome, Outcome::kTimeout);
+  const int64_t workers = executor->workers_started();
+  const auto second = executor->Round(request, kDeadline);
+  ASSERT_TRUE(second.ok());
+  EXPECT_FALSE(second->slowed_down);
+  EXPECT_EQ(second->entries[0].outcome, Outcome::kMeasured);
+  EXPECT_EQ(second->entries[1].outcome, Outcome::kFault);
+  EXPECT_EQ(second->entries[3].outcome, Outcome::kTimeout);
+  EXPECT_EQ(executor->workers_started(), workers);
+}
+
+TEST_F(ProcessExecutorTest, ThreeFailedSentinelsAreAQuarantine) {
+  const auto executor = Make({"--sentinel=fail"});
+  const auto result = executor->Gate(Add(*executor, "crash"), 16, kDeadline);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("quarantine"));
+  EXPECT_EQ(CountInLog("sentinel"), 3);
+  EXPECT_EQ(executor->Begin(problem_, 8, 1).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(CountInLog("sentinel"), 3);
+}
+
+int OpenDescriptors() {
+  int count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+TEST_F(ProcessExecutorTest, ThirtyLostWorkersLeaveNothingBehind) {
+  int before = 0;
+  {
+    const auto executor = Make();
+    before = OpenDescriptors();
+    for (int i = 0; i < 30; ++i) {
+      const int index = Add(*executor, i % 2 == 0 ? "crash" : "hang");
+      ASSERT_TRUE(executor->Gate(index, 16, absl::Milliseconds(50)).ok());
+    }
+    EXPECT_EQ(executor->workers_started(), 31);
+    EXPECT_EQ(OpenDescriptors(), before);
+  }
+  EXPECT_EQ(OpenDescriptors(), before - 1);
+  // No child is left, dead or alive.
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+}  // namespace
+}  // namespace hone
