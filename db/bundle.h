@@ -42,7 +42,7 @@ absl::StatusOr<std::string> RenderBundle(
 
 struct Bundle {
   std::vector<DispatchTable> tables;
-  // Of all tables; names the bundle.
+  // Of all lines but the signature: names the bundle.
   std::string sha256;
   // Whether there is a signature; it is checked only against a given key.
   bool is_signed = false;
