@@ -15,12 +15,12 @@ absl::StatusOr<const CudaDriver*> Load() {
                      "): install NVIDIA's driver, or use a modelled device"));
   }
   static CudaDriver driver;
-#define HONE_CUDA_LOAD(name, symbol)                                     \
-  driver.name =                                                          \
-      reinterpret_cast<decltype(driver.name)>(dlsym(library, symbol));   \
-  if (driver.name == nullptr) {                                          \
-    return absl::UnavailableError(                                       \
-        absl::StrCat("the CUDA driver is too old: it has no ", symbol)); \
+#define HONE_CUDA_LOAD(name)                                           \
+  driver.name =                                                        \
+      reinterpret_cast<decltype(driver.name)>(dlsym(library, #name));  \
+  if (driver.name == nullptr) {                                        \
+    return absl::UnavailableError(                                     \
+        absl::StrCat("the CUDA driver is too old: it has no " #name)); \
   }
   HONE_CUDA_FUNCTIONS(HONE_CUDA_LOAD)
 #undef HONE_CUDA_LOAD

@@ -13,39 +13,37 @@
 
 namespace hone {
 
-// One row per driver function: (member, exported symbol). The symbol is the
-// version that cuda.h's macros would pick.
-#define HONE_CUDA_FUNCTIONS(X)                                    \
-  X(cuInit, "cuInit")                                             \
-  X(cuDriverGetVersion, "cuDriverGetVersion")                     \
-  X(cuGetErrorName, "cuGetErrorName")                             \
-  X(cuGetErrorString, "cuGetErrorString")                         \
-  X(cuDeviceGet, "cuDeviceGet")                                   \
-  X(cuDeviceGetCount, "cuDeviceGetCount")                         \
-  X(cuDeviceGetName, "cuDeviceGetName")                           \
-  X(cuDeviceGetUuid_v2, "cuDeviceGetUuid_v2")                     \
-  X(cuDeviceGetAttribute, "cuDeviceGetAttribute")                 \
-  X(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId")                   \
-  X(cuDeviceTotalMem_v2, "cuDeviceTotalMem_v2")                   \
-  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")         \
-  X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2") \
-  X(cuCtxGetCurrent, "cuCtxGetCurrent")                           \
-  X(cuCtxSetCurrent, "cuCtxSetCurrent")                           \
-  X(cuCtxSynchronize, "cuCtxSynchronize")                         \
-  X(cuModuleLoadDataEx, "cuModuleLoadDataEx")                     \
-  X(cuModuleUnload, "cuModuleUnload")                             \
-  X(cuModuleGetFunction, "cuModuleGetFunction")                   \
-  X(cuFuncSetAttribute, "cuFuncSetAttribute")                     \
-  X(cuMemAlloc_v2, "cuMemAlloc_v2")                               \
-  X(cuMemFree_v2, "cuMemFree_v2")                                 \
-  X(cuMemGetInfo_v2, "cuMemGetInfo_v2")                           \
-  X(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync_v2")                 \
-  X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync_v2")                 \
-  X(cuMemsetD8Async, "cuMemsetD8Async")                           \
-  X(cuStreamCreate, "cuStreamCreate")                             \
-  X(cuStreamDestroy_v2, "cuStreamDestroy_v2")                     \
-  X(cuStreamSynchronize, "cuStreamSynchronize")                   \
-  X(cuLaunchKernelEx, "cuLaunchKernelEx")
+// The driver functions that Hone uses, each by its exported symbol: the version
+// that cuda.h's macros would pick.
+#define HONE_CUDA_FUNCTIONS(X)    \
+  X(cuInit)                       \
+  X(cuDriverGetVersion)           \
+  X(cuGetErrorName)               \
+  X(cuGetErrorString)             \
+  X(cuDeviceGet)                  \
+  X(cuDeviceGetCount)             \
+  X(cuDeviceGetName)              \
+  X(cuDeviceGetUuid_v2)           \
+  X(cuDeviceGetAttribute)         \
+  X(cuDeviceGetPCIBusId)          \
+  X(cuDeviceTotalMem_v2)          \
+  X(cuDevicePrimaryCtxRetain)     \
+  X(cuDevicePrimaryCtxRelease_v2) \
+  X(cuCtxGetCurrent)              \
+  X(cuCtxSetCurrent)              \
+  X(cuModuleLoadDataEx)           \
+  X(cuModuleUnload)               \
+  X(cuModuleGetFunction)          \
+  X(cuFuncSetAttribute)           \
+  X(cuMemAlloc_v2)                \
+  X(cuMemFree_v2)                 \
+  X(cuMemcpyHtoDAsync_v2)         \
+  X(cuMemcpyDtoHAsync_v2)         \
+  X(cuMemsetD8Async)              \
+  X(cuStreamCreate)               \
+  X(cuStreamDestroy_v2)           \
+  X(cuStreamSynchronize)          \
+  X(cuLaunchKernelEx)
 
 // cuda.h renames some functions to their newest version by macro, which would
 // rename the members too; the table spells the versions out instead.
@@ -54,7 +52,7 @@ namespace hone {
 #undef cuMemsetD8Async
 
 struct CudaDriver {
-#define HONE_CUDA_MEMBER(name, symbol) decltype(&::name) name = nullptr;
+#define HONE_CUDA_MEMBER(name) decltype(&::name) name = nullptr;
   HONE_CUDA_FUNCTIONS(HONE_CUDA_MEMBER)
 #undef HONE_CUDA_MEMBER
 

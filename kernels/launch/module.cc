@@ -180,15 +180,6 @@ absl::Status Fill(DevicePtr to, uint8_t value, uint64_t bytes,
       "cuMemsetD8Async");
 }
 
-absl::StatusOr<DeviceMemory> GetDeviceMemory() {
-  HONE_ASSIGN_OR_RETURN(const CudaDriver* cuda, CudaDriver::Get());
-  size_t free_bytes = 0;
-  size_t total_bytes = 0;
-  HONE_RETURN_IF_ERROR(cuda->Check(
-      cuda->cuMemGetInfo_v2(&free_bytes, &total_bytes), "cuMemGetInfo"));
-  return DeviceMemory{free_bytes, total_bytes};
-}
-
 absl::Status Launch(FunctionHandle function, const LaunchPlan& plan,
                     const BufferBindings& buffers, StreamHandle stream) {
   // Storage for the values; reserved so that the pointers stay valid.

@@ -145,13 +145,6 @@ absl::Status CopyToHost(void* to, DevicePtr from, uint64_t bytes,
 absl::Status Fill(DevicePtr to, uint8_t value, uint64_t bytes,
                   StreamHandle stream);
 
-// Free and total bytes of device memory.
-struct DeviceMemory {
-  uint64_t free_bytes = 0;
-  uint64_t total_bytes = 0;
-};
-absl::StatusOr<DeviceMemory> GetDeviceMemory();
-
 // The buffers of a launch, by role; 0 where a kernel takes none.
 class BufferBindings {
  public:

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/config/device_spec.h"
+#include "kernels/config/status_macros.h"
 #include "kernels/launch/device_query.h"
 #include "kernels/launch/module.h"
 #include "tests/bench/kernel_compiler.h"
@@ -20,20 +21,11 @@ namespace hone {
 
 class GpuTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    auto compiler = KernelCompiler::Create();
-    ASSERT_TRUE(compiler.ok()) << compiler.status();
-    compiler_.emplace(*std::move(compiler));
-    auto device = QueryDevice(0);
-    ASSERT_TRUE(device.ok()) << device.status();
-    device_ = *device;
-    auto cubin = compiler_->CompileSource(HelperSource(), device_.NvrtcArch());
-    ASSERT_TRUE(cubin.ok()) << cubin.status();
-    helper_cubin_ = *cubin;
-  }
+  // Failures are kept for SetUp(): GoogleTest would show the tests as skipped.
+  static void SetUpTestSuite() { setup_ = Prepare(); }
 
   void SetUp() override {
-    ASSERT_FALSE(helper_cubin_.empty()) << "there is no usable GPU";
+    ASSERT_TRUE(setup_.ok()) << setup_;
     auto context = Context::Retain(0);
     ASSERT_TRUE(context.ok()) << context.status();
     context_.emplace(*std::move(context));
@@ -70,6 +62,17 @@ class GpuTest : public testing::Test {
     return values;
   }
 
+  static absl::Status Prepare() {
+    HONE_ASSIGN_OR_RETURN(KernelCompiler compiler, KernelCompiler::Create());
+    compiler_.emplace(std::move(compiler));
+    HONE_ASSIGN_OR_RETURN(device_, QueryDevice(0));
+    HONE_ASSIGN_OR_RETURN(
+        helper_cubin_,
+        compiler_->CompileSource(HelperSource(), device_.NvrtcArch()));
+    return absl::OkStatus();
+  }
+
+  static inline absl::Status setup_;
   static inline std::optional<KernelCompiler> compiler_;
   static inline DeviceSpec device_;
   static inline std::string helper_cubin_;

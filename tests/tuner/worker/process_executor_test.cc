@@ -1,9 +1,11 @@
 #include "tuner/worker/process_executor.h"
 
 #include <dirent.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -191,6 +193,42 @@ TEST_F(ProcessExecutorTest, ThreeFailedSentinelsAreAQuarantine) {
   EXPECT_EQ(executor->Begin(problem_, 8, 1).code(),
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(CountInLog("sentinel"), 3);
+}
+
+// The real worker: on a machine without a GPU it starts, and says what is
+// missing; with one it tells the device.
+TEST_F(ProcessExecutorTest, TheRealWorkerAnswersWithAndWithoutAGpu) {
+  ProcessExecutor::Options options;
+  options.command = {HONE_WORKER, "--device=0"};
+  const auto executor = ProcessExecutor::Create(options);
+  if (executor.ok()) {
+    EXPECT_GT((*executor)->device().sm_count, 0);
+  } else {
+    EXPECT_EQ(executor.status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(executor.status().message()),
+                testing::ContainsRegex("CUDA|device"));
+  }
+}
+
+TEST_F(ProcessExecutorTest, TheRealWorkerEndsWithItsParentsSide) {
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    dup2(sockets[1], STDIN_FILENO);
+    dup2(sockets[1], STDOUT_FILENO);
+    execl(HONE_WORKER, HONE_WORKER, "--device=0", nullptr);
+    _exit(127);
+  }
+  close(sockets[1]);
+  // It waits for requests, and ends once there is nobody to make any.
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_EQ(waitpid(pid, nullptr, WNOHANG), 0);
+  close(sockets[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 int OpenDescriptors() {
