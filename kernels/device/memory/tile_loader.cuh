@@ -137,26 +137,29 @@ class TileLoader {
     constexpr int kVectors = Config::kBlockM * kRowVectors;
     constexpr bool kTail = Config::kK % Config::kBlockK != 0;
     const u8* base = a_ + static_cast<u64>(step) * (Config::kBlockK * 2);
-#pragma unroll
+    // Narrow copies are many; unrolled in full they spill.
+    constexpr int kUnroll = kVector == 8 ? 32 : 4;
+#pragma unroll(kUnroll)
     for (int first = 0; first < kVectors; first += kThreads) {
       const int i = first + thread_;
       if (kVectors % kThreads != 0 && i >= kVectors) break;
       const int row = i / kRowVectors;
       const int column = i % kRowVectors * kVector;
       const int ring_column = ring_ * S::kColumns + column;
-      // Rows past M repeat the last one: a token's result depends on its own
-      // row alone, and theirs are not stored. That spares a predicate.
+      // Rows past M are zeros, not copies of the last one: 128 CTAs times
+      // eight reads of one line make the L2 a bottleneck (M = 1: 13.3 us
+      // instead of 10.8). Their address is the last row's all the same, so that
+      // only the size depends on the row.
       const u32 offset = Min(row, last_row_) * kRowBytes + ring_column * 2;
-      const bool valid =
+      const bool in_k =
           !kTail || step * Config::kBlockK + ring_column < Config::kK;
+      const bool valid = in_k && row <= last_row_;
       const u32 target = destination +
                          S::AOffset(column / 64, row, column % 64 / 8) +
                          column % 8 * 2;
-      const u8* source = base + offset;
-      if constexpr (kVector == 8) {
-        Copy16<kTail>(target, source, a_, valid);
-      } else if constexpr (kVector > 1) {
-        ptx::CopyAsync<kVector * 2>(target, valid ? source : a_, valid);
+      const u8* source = in_k ? base + offset : a_;
+      if constexpr (kVector > 1) {
+        ptx::CopyAsync<kVector * 2>(target, source, valid);
       } else {
         ptx::StoreShared2(target, valid ? ptx::LoadConstant2(source) : u16{0});
       }

@@ -1,0 +1,492 @@
+#include "kernels/emulator/cta.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace hone::emulator {
+namespace {
+
+// Frames start out with this in every register.
+constexpr std::byte kRegisterPattern{0xcb};
+
+std::string Plural(uint64_t n, absl::string_view noun) {
+  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Cta::Cta(const Launch& launch) : launch_(launch) {
+  const uint32_t threads = launch.plan->block.Count();
+  const uint32_t warps = (threads + kWarpSize - 1) / kWarpSize;
+  warps_.resize(warps);
+  frames_.assign(size_t{kernel().frame_bytes} * warps + 64, kRegisterPattern);
+  locals_.resize(size_t{kernel().local_bytes} * warps * kWarpSize);
+  // Registers are 64-byte aligned, for the vector units of the host.
+  const size_t misaligned = reinterpret_cast<uintptr_t>(frames_.data()) % 64;
+  std::byte* frame = frames_.data() + (64 - misaligned) % 64;
+  for (uint32_t w = 0; w < warps; ++w) {
+    warps_[w].index = w;
+    warps_[w].frame = frame + size_t{w} * kernel().frame_bytes;
+    warps_[w].local =
+        locals_.data() + size_t{w} * kWarpSize * kernel().local_bytes;
+  }
+}
+
+void Cta::FillFrame(Warp& warp, Dim3 index) {
+  const Kernel& k = kernel();
+  for (const ConstantSlot& slot : k.constants) {
+    if (slot.bytes == 1) {
+      *warp.Reg<uint32_t>(slot.offset) = static_cast<uint32_t>(slot.bits);
+      continue;
+    }
+    for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+      std::memcpy(warp.frame + slot.offset + size_t{lane} * slot.bytes,
+                  &slot.bits, slot.bytes);
+    }
+  }
+  const SpecialRegisters& s = k.special;
+  const LaunchPlan& plan = *launch_.plan;
+  const auto fill = [&](uint32_t offset, uint32_t value) {
+    std::fill_n(warp.Reg<uint32_t>(offset), kWarpSize, value);
+  };
+  const auto fill3 = [&](const uint32_t(&offsets)[3], const Dim3& value) {
+    fill(offsets[0], value.x);
+    fill(offsets[1], value.y);
+    fill(offsets[2], value.z);
+  };
+  fill3(s.ntid, plan.block);
+  fill3(s.ctaid, index);
+  fill3(s.nctaid, plan.grid);
+  fill(s.warpid, warp.index);
+  fill(s.nwarpid, warps_.size());
+  fill(s.smid, 0);
+  fill(s.nsmid, 1);
+  fill(s.dynamic_smem_size, plan.smem_bytes);
+  fill(s.total_smem_size, kSharedBase + shared_.bytes());
+  fill(s.zero, 0);
+  fill(s.one, 1);
+  for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+    const uint32_t thread = warp.index * kWarpSize + lane;
+    warp.Reg<uint32_t>(s.tid[0])[lane] = thread % plan.block.x;
+    warp.Reg<uint32_t>(s.tid[1])[lane] = thread / plan.block.x % plan.block.y;
+    warp.Reg<uint32_t>(s.tid[2])[lane] = thread / plan.block.x / plan.block.y;
+    const uint32_t bit = 1u << lane;
+    warp.Reg<uint32_t>(s.laneid)[lane] = lane;
+    warp.Reg<uint32_t>(s.lanemask_eq)[lane] = bit;
+    warp.Reg<uint32_t>(s.lanemask_lt)[lane] = bit - 1;
+    warp.Reg<uint32_t>(s.lanemask_le)[lane] = bit | (bit - 1);
+    warp.Reg<uint32_t>(s.lanemask_ge)[lane] = ~(bit - 1);
+    warp.Reg<uint32_t>(s.lanemask_gt)[lane] = ~(bit | (bit - 1));
+  }
+}
+
+void Cta::Start(Dim3 index) {
+  index_ = index;
+  shared_.Reset(kernel().dynamic_shared_offset + launch_.plan->smem_bytes,
+                warps_.size());
+  std::fill(frames_.begin(), frames_.end(), kRegisterPattern);
+  std::fill(locals_.begin(), locals_.end(), kRegisterPattern);
+  serial_ = 0;
+  for (Barrier& barrier : barriers_) barrier = Barrier();
+  releases_.clear();
+  // Clocks rise from CTA to CTA, so readers of earlier ones are in the past.
+  const uint32_t base = highest_clock_;
+  const uint32_t threads = launch_.plan->block.Count();
+  for (Warp& warp : warps_) {
+    warp.state = Warp::State::kReady;
+    const uint32_t left = threads - warp.index * kWarpSize;
+    warp.live = left >= kWarpSize ? kAllLanes : (1u << left) - 1;
+    warp.stack = {{0, kNone, warp.live}};
+    warp.clock.fill(base);
+    warp.clock[warp.index] = base + 1;
+    warp.synced_serial = 0;
+    warp.committed.fill(0);
+    warp.copies.clear();
+    FillFrame(warp, index);
+  }
+}
+
+absl::Status Cta::Run(Dim3 index, uint64_t seed, uint64_t budget) {
+  random_ = Random(seed);
+  budget_ = stats_.instructions + budget;
+  status_ = absl::OkStatus();
+  Start(index);
+  std::vector<uint32_t> ready;
+  while (status_.ok()) {
+    ready.clear();
+    bool done = true;
+    for (const Warp& warp : warps_) {
+      if (warp.state == Warp::State::kReady) ready.push_back(warp.index);
+      done &= warp.state == Warp::State::kDone;
+    }
+    if (done) break;
+    if (ready.empty()) {
+      FaultDeadlock();
+      break;
+    }
+    Warp& warp = warps_[ready[random_.Below(ready.size())]];
+    // Short and long turns, so that warps drift apart and also interleave.
+    const uint32_t quantum = 1 + random_.Below(8u << random_.Below(8));
+    LandSomeCopies(warp);
+    RunWarp(warp, quantum);
+  }
+  for (const Warp& warp : warps_) {
+    highest_clock_ = std::max(highest_clock_, warp.clock[warp.index]);
+  }
+  return status_;
+}
+
+void Cta::RunWarp(Warp& warp, uint32_t quantum) {
+  const Instruction* code = kernel().code.data();
+  while (quantum > 0) {
+    StackEntry& top = warp.stack.back();
+    if (top.pc == top.reconverge) {
+      warp.stack.pop_back();
+      continue;
+    }
+    const Instruction& inst = code[top.pc];
+    warp.statement = top.pc;
+    uint32_t mask = top.mask;
+    if (inst.guard != kNone) {
+      const uint32_t guard = *warp.Reg<uint32_t>(inst.guard);
+      mask &= inst.guard_negated ? ~guard : guard;
+    }
+    ++top.pc;
+    --quantum;
+    ++serial_;
+    if (++stats_.instructions > budget_) {
+      status_ = absl::ResourceExhaustedError(
+          absl::StrCat(Where(warp, std::countr_zero(top.mask)),
+                       ": the limit of max_instructions = ",
+                       launch_.options.max_instructions, " ran out"));
+      return;
+    }
+    if (mask == 0) continue;
+    inst.run(*this, warp, inst, mask);
+    if (!status_.ok() || warp.state != Warp::State::kReady) return;
+  }
+}
+
+std::string Cta::Where(const Warp& warp, uint32_t lane) const {
+  return absl::StrFormat(
+      "kernel %s, CTA (%d,%d,%d), warp %d, lane %d at %s", kernel().name,
+      index_.x, index_.y, index_.z, warp.index, lane,
+      launch_.program->Describe(kernel().code[warp.statement]));
+}
+
+void Cta::Fault(const Warp& warp, uint32_t lane, absl::string_view what) {
+  if (!status_.ok()) return;
+  status_ = absl::AbortedError(absl::StrCat(Where(warp, lane), ": ", what));
+}
+
+void Cta::FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
+                      absl::string_view verb, uint32_t offset, uint32_t bytes) {
+  const SharedMemory::Conflict& conflict = shared_.conflict();
+  const uint32_t dynamic = kernel().dynamic_shared_offset;
+  const auto place = [&](uint32_t at) {
+    return at >= dynamic
+               ? absl::StrCat("byte ", at - dynamic,
+                              " of dynamic shared memory")
+               : absl::StrCat("byte ", at, " of static shared memory");
+  };
+  const std::string access = absl::StrCat(
+      "shared ", verb, " of ", Plural(bytes, "byte"), " at ", place(offset));
+  const std::string other =
+      launch_.program->Describe(kernel().code[conflict.statement]);
+  const std::string by_other =
+      absl::StrCat("warp ", conflict.warp, " at ", other);
+  std::string what;
+  switch (fault) {
+    case SharedFault::kNone:
+      return;
+    case SharedFault::kOutOfBounds:
+      what = absl::StrCat("out of bounds: ", access, "; the CTA has ", dynamic,
+                          " bytes static and ", shared_.bytes() - dynamic,
+                          " dynamic");
+      break;
+    case SharedFault::kUninitialized:
+      what = absl::StrCat("uninitialized: ", access, ", of which ",
+                          place(conflict.byte), " was never written");
+      break;
+    case SharedFault::kPendingCopy:
+      what = absl::StrCat("copy not waited for: ", access,
+                          " touches the target of the asynchronous copy by ",
+                          "lane ", conflict.lane, " of ", by_other,
+                          ", which that lane has not waited for");
+      break;
+    case SharedFault::kUnsyncedCopy:
+      what = absl::StrCat("copy not synchronized: ", access,
+                          " touches the target of the asynchronous copy by "
+                          "lane ",
+                          conflict.lane, " of ", by_other,
+                          "; that lane has waited for it, but nothing has "
+                          "synchronized this lane with it since");
+      break;
+    case SharedFault::kReadAfterWrite:
+      what = absl::StrCat("race: ", access,
+                          " is not synchronized with the earlier write by ",
+                          by_other);
+      break;
+    case SharedFault::kWriteAfterWrite:
+      what = absl::StrCat("race: ", access,
+                          " is not synchronized with the earlier write by ",
+                          by_other);
+      break;
+    case SharedFault::kWriteAfterRead:
+      what = absl::StrCat("race: ", access,
+                          " is not synchronized with the earlier read by ",
+                          by_other);
+      break;
+    case SharedFault::kConflictingStore:
+      what = absl::StrCat("conflicting stores: ", access,
+                          " and another lane of the same instruction write "
+                          "different values");
+      break;
+  }
+  Fault(warp, lane, what);
+}
+
+bool Cta::RequireConverged(const Warp& warp, uint32_t mask,
+                           absl::string_view what) {
+  if (mask == warp.live) return true;
+  Fault(warp, std::countr_zero(mask),
+        absl::StrFormat("divergence: %s by lanes 0x%08x while lanes 0x%08x of "
+                        "the warp are elsewhere",
+                        what, mask, warp.live & ~mask));
+  return false;
+}
+
+void Cta::Branch(Warp& warp, const Instruction& inst, uint32_t taken,
+                 uint32_t target) {
+  StackEntry& top = warp.stack.back();
+  // The executor has moved on to the next statement already.
+  const uint32_t next = top.pc;
+  const Instruction& at_target = kernel().code[target];
+  if (at_target.ends_lane && at_target.guard == kNone) {
+    // Leaving by a jump to the final ret is leaving now: those lanes do not
+    // linger at the join.
+    Exit(warp, taken);
+    return;
+  }
+  if (taken == top.mask) {
+    top.pc = target;
+    return;
+  }
+  const StackEntry sides[2] = {{target, inst.reconverge, taken},
+                               {next, inst.reconverge, top.mask & ~taken}};
+  if (inst.reconverge == top.reconverge || inst.reconverge == kNone) {
+    // The entry below already waits where these lanes meet, or nobody does.
+    const uint32_t reconverge = top.reconverge;
+    warp.stack.pop_back();
+    const uint32_t first = random_.Below(2);
+    for (uint32_t i : {1 - first, first}) {
+      StackEntry side = sides[i];
+      side.reconverge = reconverge;
+      warp.stack.push_back(side);
+    }
+    return;
+  }
+  top.pc = inst.reconverge;
+  const uint32_t first = random_.Below(2);
+  warp.stack.push_back(sides[1 - first]);
+  warp.stack.push_back(sides[first]);
+}
+
+void Cta::Exit(Warp& warp, uint32_t mask) {
+  warp.live &= ~mask;
+  for (StackEntry& entry : warp.stack) entry.mask &= ~mask;
+  warp.stack.erase(
+      std::remove_if(warp.stack.begin(), warp.stack.end(),
+                     [](const StackEntry& entry) { return entry.mask == 0; }),
+      warp.stack.end());
+  if (warp.stack.empty()) warp.state = Warp::State::kDone;
+}
+
+void Cta::ArriveAtBarrier(Warp& warp, uint32_t id, uint32_t threads,
+                          BarrierKind kind, uint32_t votes, uint32_t result) {
+  const uint32_t lane = std::countr_zero(warp.live);
+  if (id >= barriers_.size()) {
+    Fault(warp, lane, absl::StrCat("barrier ", id, ": legal are 0 to 15"));
+    return;
+  }
+  const uint32_t all = warps_.size() * kWarpSize;
+  const uint32_t expected = threads == 0 ? all : threads;
+  if (expected % kWarpSize != 0 || expected > all) {
+    Fault(warp, lane,
+          absl::StrCat("barrier ", id, " waits for ", threads,
+                       " threads: legal are multiples of 32 up to the CTA's ",
+                       all));
+    return;
+  }
+  Barrier& barrier = barriers_[id];
+  if (barrier.expected == 0) {
+    barrier.expected = expected;
+    barrier.kind = kind;
+    barrier.statement = warp.statement;
+  } else {
+    const std::string first = absl::StrCat(
+        " the first arrival at ",
+        launch_.program->Describe(kernel().code[barrier.statement]));
+    if (barrier.expected != expected) {
+      Fault(warp, lane,
+            absl::StrCat("inconsistent barrier ", id, ": ", expected,
+                         " threads here, ", barrier.expected, " at", first));
+      return;
+    }
+    const auto reduces = [](BarrierKind k) {
+      return k != BarrierKind::kSync && k != BarrierKind::kArrive;
+    };
+    if (barrier.kind != kind && (reduces(kind) || reduces(barrier.kind))) {
+      Fault(warp, lane,
+            absl::StrCat("inconsistent barrier ", id,
+                         ": another operation than", first));
+      return;
+    }
+    if (barrier.arrived_warps >> warp.index & 1) {
+      Fault(
+          warp, lane,
+          absl::StrCat("barrier ", id,
+                       ": the warp arrives again before it completes;", first));
+      return;
+    }
+  }
+  // An arrival counts the whole warp, exited lanes included.
+  barrier.arrived += kWarpSize;
+  barrier.arrived_warps |= 1u << warp.index;
+  switch (kind) {
+    case BarrierKind::kAnd: {
+      // Counted as lanes that do not hold.
+      barrier.votes += std::popcount(warp.live & ~votes);
+      break;
+    }
+    default:
+      barrier.votes += std::popcount(votes);
+  }
+  Join(barrier.clock, warp.clock);
+  ++warp.clock[warp.index];
+  if (kind != BarrierKind::kArrive) {
+    warp.state = Warp::State::kWaiting;
+    warp.barrier = id;
+    barrier.waiting.push_back({warp.index, result});
+  }
+  if (barrier.arrived == barrier.expected) Complete(barrier);
+}
+
+void Cta::Complete(Barrier& barrier) {
+  ++stats_.barriers;
+  for (const auto& [index, result] : barrier.waiting) {
+    Warp& warp = warps_[index];
+    Join(warp.clock, barrier.clock);
+    warp.synced_serial = serial_;
+    warp.state = Warp::State::kReady;
+    // The lanes that asked for it are those that are live: arrival needed all.
+    switch (barrier.kind) {
+      case BarrierKind::kPopc:
+        for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+          warp.Reg<uint32_t>(result)[lane] = barrier.votes;
+        }
+        break;
+      case BarrierKind::kAnd:
+        *warp.Reg<uint32_t>(result) = barrier.votes == 0 ? kAllLanes : 0;
+        break;
+      case BarrierKind::kOr:
+        *warp.Reg<uint32_t>(result) = barrier.votes != 0 ? kAllLanes : 0;
+        break;
+      case BarrierKind::kSync:
+      case BarrierKind::kArrive:
+        break;
+    }
+  }
+  barrier = Barrier();
+}
+
+void Cta::FaultDeadlock() {
+  std::vector<std::string> parts;
+  const Warp* first = nullptr;
+  for (const Warp& warp : warps_) {
+    const std::string where =
+        launch_.program->Describe(kernel().code[warp.statement]);
+    if (warp.state == Warp::State::kWaiting) {
+      if (first == nullptr) first = &warp;
+      const Barrier& barrier = barriers_[warp.barrier];
+      parts.push_back(absl::StrCat("warp ", warp.index, " waits at barrier ",
+                                   warp.barrier, " (", barrier.arrived, " of ",
+                                   barrier.expected, " threads) at ", where));
+    } else {
+      parts.push_back(
+          absl::StrCat("warp ", warp.index, " has exited at ", where));
+    }
+  }
+  Fault(*first, std::countr_zero(first->live),
+        absl::StrCat("deadlock: ", absl::StrJoin(parts, "; ")));
+}
+
+void Cta::IssueCopy(Warp& warp, const AsyncCopy& copy) {
+  ++stats_.async_copies;
+  const SharedAccess access = warp.Access(copy.lane, serial_);
+  const SharedFault fault =
+      shared_.BeginCopy(copy.shared_offset, copy.bytes, access);
+  if (fault != SharedFault::kNone) {
+    FaultShared(warp, copy.lane, fault, "asynchronous write",
+                copy.shared_offset, copy.bytes);
+    return;
+  }
+  warp.copies.push_back(copy);
+  const CopyLanding landing = launch_.options.landing;
+  if (landing == CopyLanding::kEarliest ||
+      (landing == CopyLanding::kRandom && random_.Below(3) == 0)) {
+    Move(warp.copies.back());
+  }
+}
+
+void Cta::Move(AsyncCopy& copy) {
+  if (copy.landed) return;
+  copy.landed = true;
+  if (copy.source_bytes > 0) {
+    std::memcpy(shared_.data(copy.shared_offset), copy.source,
+                copy.source_bytes);
+  }
+  std::memset(shared_.data(copy.shared_offset + copy.source_bytes), 0,
+              copy.bytes - copy.source_bytes);
+}
+
+void Cta::LandSomeCopies(Warp& warp) {
+  if (launch_.options.landing != CopyLanding::kRandom) return;
+  if (warp.copies.empty() || random_.Below(8) != 0) return;
+  for (AsyncCopy& copy : warp.copies) {
+    if (random_.Below(4) == 0) Move(copy);
+  }
+}
+
+void Cta::WaitForCopies(Warp& warp, uint32_t mask, uint32_t keep) {
+  auto kept = warp.copies.begin();
+  for (AsyncCopy& copy : warp.copies) {
+    if ((mask >> copy.lane & 1) != 0 &&
+        copy.group + keep < warp.committed[copy.lane]) {
+      Move(copy);
+      shared_.Land(copy.shared_offset, copy.bytes,
+                   warp.Access(copy.lane, serial_));
+    } else {
+      *kept++ = copy;
+    }
+  }
+  warp.copies.erase(kept, warp.copies.end());
+}
+
+void Cta::Release(Warp& warp, uint32_t offset) {
+  const auto [it, added] = releases_.try_emplace(offset, warp.clock);
+  if (!added) Join(it->second, warp.clock);
+  ++warp.clock[warp.index];
+}
+
+void Cta::Acquire(Warp& warp, uint32_t offset) {
+  const auto it = releases_.find(offset);
+  if (it != releases_.end()) Join(warp.clock, it->second);
+}
+
+}  // namespace hone::emulator

@@ -1,0 +1,189 @@
+// One CTA in execution: its warps, their registers and schedule, barriers,
+// shared memory and the fault that ends it.
+#ifndef HONE_KERNELS_EMULATOR_CTA_H_
+#define HONE_KERNELS_EMULATOR_CTA_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "kernels/emulator/emulator.h"
+#include "kernels/emulator/global_memory.h"
+#include "kernels/emulator/program.h"
+#include "kernels/emulator/shared_memory.h"
+
+namespace hone::emulator {
+
+// A small deterministic generator (SplitMix64).
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t Next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  uint32_t Below(uint32_t n) { return (Next() >> 32) * n >> 32; }
+
+ private:
+  uint64_t state_;
+};
+
+// Lanes that run together until they reach `reconverge`, where the entry below
+// them on the stack waits.
+struct StackEntry {
+  uint32_t pc = 0;
+  uint32_t reconverge = kNone;
+  uint32_t mask = 0;
+};
+
+struct AsyncCopy {
+  uint32_t lane = 0;
+  uint32_t group = 0;
+  uint32_t shared_offset = 0;
+  uint32_t bytes = 0;         // written to shared memory
+  uint32_t source_bytes = 0;  // read; the rest is zeros
+  const std::byte* source = nullptr;
+  bool landed = false;
+};
+
+struct Warp {
+  enum class State : uint8_t { kReady, kWaiting, kDone };
+
+  template <typename T>
+  T* Reg(uint32_t offset) {
+    return reinterpret_cast<T*>(frame + offset);
+  }
+  SharedAccess Access(uint32_t lane, uint32_t serial) const {
+    SharedAccess access;
+    access.warp = index;
+    access.lane = lane;
+    access.statement = statement;
+    access.serial = serial;
+    access.synced_serial = synced_serial;
+    access.clock = &clock;
+    return access;
+  }
+  uint32_t index = 0;
+  State state = State::kReady;
+  std::byte* frame = nullptr;
+  std::byte* local = nullptr;  // [lane][local_bytes]
+  uint32_t live = 0;           // lanes that have not exited
+  uint32_t statement = 0;      // the instruction in execution
+  std::vector<StackEntry> stack;
+  VectorClock clock = {};
+  uint32_t synced_serial = 0;
+  uint32_t barrier = 0;  // waited for
+  // cp.async, per lane: groups committed so far.
+  std::array<uint32_t, kWarpSize> committed = {};
+  std::vector<AsyncCopy> copies;
+};
+
+enum class BarrierKind : uint8_t { kSync, kArrive, kPopc, kAnd, kOr };
+
+// What the CTAs of one launch share.
+struct Launch {
+  const Program* program = nullptr;
+  const Kernel* kernel = nullptr;
+  const LaunchPlan* plan = nullptr;
+  GlobalMemory* global = nullptr;
+  std::vector<std::byte> parameters;
+  // The module's .const and .global variables.
+  const std::vector<std::byte>* constant_memory = nullptr;
+  Options options;
+};
+
+// Runs CTAs one at a time; reuses its memory from one to the next. One host
+// thread's.
+class Cta {
+ public:
+  explicit Cta(const Launch& launch);
+
+  // OK, Aborted with the fault, or ResourceExhausted after `budget` warp
+  // instructions.
+  absl::Status Run(Dim3 index, uint64_t seed, uint64_t budget);
+
+  // For the handlers -------------------------------------------------------
+  const Launch& launch() const { return launch_; }
+  const Kernel& kernel() const { return *launch_.kernel; }
+  GlobalMemory& global() { return *launch_.global; }
+  SharedMemory& shared() { return shared_; }
+  Stats& stats() { return stats_; }
+  Random& random() { return random_; }
+  uint32_t serial() const { return serial_; }
+  bool faulted() const { return !status_.ok(); }
+
+  // Stops the CTA. The first fault counts.
+  void Fault(const Warp& warp, uint32_t lane, absl::string_view what);
+  // Fault() with the words for a shared-memory fault.
+  void FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
+                   absl::string_view verb, uint32_t offset, uint32_t bytes);
+  // True if every live lane of the warp is in mask; otherwise faults.
+  bool RequireConverged(const Warp& warp, uint32_t mask,
+                        absl::string_view what);
+
+  // The lanes `taken` of those that run go to `target`, the others on.
+  void Branch(Warp& warp, const Instruction& inst, uint32_t taken,
+              uint32_t target);
+  void Exit(Warp& warp, uint32_t mask);
+  // threads: 0 for the whole CTA. For reductions, `votes` are the lanes whose
+  // predicate holds and `result` the frame offset that gets the answer.
+  void ArriveAtBarrier(Warp& warp, uint32_t id, uint32_t threads,
+                       BarrierKind kind, uint32_t votes, uint32_t result);
+  // Orders the lanes of a warp after their asynchronous copies.
+  void SyncWarp(Warp& warp) { warp.synced_serial = serial_; }
+
+  void IssueCopy(Warp& warp, const AsyncCopy& copy);
+  // Completes, for each lane of `mask`, the copies of all but its `keep` last
+  // committed groups (and of the group still open).
+  void WaitForCopies(Warp& warp, uint32_t mask, uint32_t keep);
+
+  // Strong writes and reads of shared memory order warps.
+  void Release(Warp& warp, uint32_t offset);
+  void Acquire(Warp& warp, uint32_t offset);
+
+ private:
+  struct Barrier {
+    uint32_t expected = 0;  // threads; 0: nobody has arrived
+    uint32_t arrived = 0;
+    BarrierKind kind = BarrierKind::kSync;
+    uint32_t votes = 0;
+    uint32_t arrived_warps = 0;  // bit mask
+    uint32_t statement = 0;      // of the first arrival
+    VectorClock clock = {};
+    std::vector<std::pair<uint32_t, uint32_t>> waiting;  // warp, result
+  };
+
+  void Start(Dim3 index);
+  void FillFrame(Warp& warp, Dim3 index);
+  void RunWarp(Warp& warp, uint32_t quantum);
+  void Complete(Barrier& barrier);
+  void LandSomeCopies(Warp& warp);
+  void Move(AsyncCopy& copy);
+  void FaultDeadlock();
+  std::string Where(const Warp& warp, uint32_t lane) const;
+
+  const Launch& launch_;
+  SharedMemory shared_;
+  std::vector<Warp> warps_;
+  std::vector<std::byte> frames_;
+  std::vector<std::byte> locals_;
+  std::array<Barrier, 16> barriers_;
+  absl::flat_hash_map<uint32_t, VectorClock> releases_;
+  Random random_{0};
+  Dim3 index_;
+  Stats stats_;
+  absl::Status status_;
+  uint32_t serial_ = 0;
+  uint64_t budget_ = 0;
+  uint32_t highest_clock_ = 1;
+};
+
+}  // namespace hone::emulator
+
+#endif  // HONE_KERNELS_EMULATOR_CTA_H_

@@ -1,0 +1,141 @@
+// Decoded kernels: what the executor runs. Nothing here holds text that is
+// looked at while a kernel runs, except to word an error.
+#ifndef HONE_KERNELS_EMULATOR_PROGRAM_H_
+#define HONE_KERNELS_EMULATOR_PROGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/emulator/ptx_ast.h"
+
+namespace hone::emulator {
+
+class Cta;
+struct Warp;
+struct Instruction;
+
+inline constexpr uint32_t kWarpSize = 32;
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+inline constexpr uint32_t kNone = 0xffffffffu;
+
+// Executes one instruction for the lanes of `mask`, which is not empty.
+using Handler = void (*)(Cta& cta, Warp& warp, const Instruction& inst,
+                         uint32_t mask);
+
+enum class Space : uint8_t {
+  kGeneric,
+  kGlobal,
+  kShared,
+  kLocal,
+  kConst,
+  kParam
+};
+
+// Generic addresses: the top byte names the window.
+inline constexpr int kWindowShift = 56;
+inline constexpr uint64_t kSharedWindow = uint64_t{1} << kWindowShift;
+inline constexpr uint64_t kLocalWindow = uint64_t{2} << kWindowShift;
+inline constexpr uint64_t kConstWindow = uint64_t{3} << kWindowShift;
+inline constexpr uint64_t kParamWindow = uint64_t{4} << kWindowShift;
+// Bound buffers lie 1 TiB apart in the global window (0).
+inline constexpr int kBufferShift = 40;
+// Shared memory starts here, so that a null pointer is out of bounds.
+inline constexpr uint32_t kSharedBase = 1024;
+// Local memory likewise.
+inline constexpr uint32_t kLocalBase = 1024;
+
+// A warp's frame holds 32 lanes of every register and constant, as contiguous
+// arrays; predicates are one 32-bit lane mask. Operands are byte offsets into
+// the frame.
+struct Instruction {
+  enum Flag : uint8_t {
+    kSigned = 1,
+    kStrong = 2,
+    kFlushSubnormals = 4,
+    kSaturate = 8,
+    kNegate = 16,       // of the predicate operand
+    kWideAddress = 32,  // 64-bit address register
+    kAligned = 64,
+  };
+  Handler run = nullptr;
+  const uint32_t* r = nullptr;  // operands, in the order the handler wants
+  int64_t immediate = 0;
+  uint32_t guard = kNone;       // frame offset of a predicate
+  uint32_t target = kNone;      // branch target, statement index
+  uint32_t reconverge = kNone;  // immediate post-dominator
+  uint32_t line = 0;            // in the PTX text
+  uint32_t location = 0;        // index + 1 in Program::locations
+  bool guard_negated = false;
+  bool ends_lane = false;   // ret, exit
+  bool jump_table = false;  // target is an index of jump_tables
+  uint8_t flags = 0;
+  uint8_t count = 0;           // vector elements
+  uint8_t bytes = 0;           // of an element in memory
+  uint8_t register_bytes = 0;  // of an element's register
+  uint8_t mode = 0;            // the handler's own
+  bool Has(Flag flag) const { return (flags & flag) != 0; }
+};
+
+struct Parameter {
+  std::string name;
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+// Frame offsets of the special registers that are fixed for a warp.
+struct SpecialRegisters {
+  // tid, ntid, ctaid, nctaid by x, y, z.
+  uint32_t tid[3], ntid[3], ctaid[3], nctaid[3];
+  uint32_t laneid, warpid, nwarpid, smid, nsmid;
+  uint32_t dynamic_smem_size, total_smem_size;
+  uint32_t lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge, lanemask_gt;
+  uint32_t zero;  // %cluster_* and the like in a launch without clusters
+  uint32_t one;
+};
+
+// A constant operand: its value in every lane of a frame.
+struct ConstantSlot {
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+  uint64_t bits = 0;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Instruction> code;
+  std::vector<uint32_t> operands;  // what Instruction::r points into
+  std::vector<std::vector<uint32_t>> jump_tables;
+  std::vector<ConstantSlot> constants;
+  uint32_t frame_bytes = 0;
+  SpecialRegisters special;
+  std::vector<Parameter> parameters;
+  uint32_t parameter_bytes = 0;
+  uint32_t static_shared_bytes = 0;
+  // Offset of dynamic shared memory from kSharedBase.
+  uint32_t dynamic_shared_offset = 0;
+  uint32_t local_bytes = 0;
+  uint32_t max_threads = 0;
+  uint32_t required_threads[3] = {0, 0, 0};
+};
+
+struct Program {
+  std::string text;
+  std::vector<SourceLocation> locations;
+  absl::flat_hash_map<uint32_t, std::string> files;
+  std::vector<std::byte> constant_memory;
+  std::vector<std::byte> global_memory;  // initial image of .global variables
+  std::vector<Kernel> kernels;
+
+  const Kernel* FindKernel(absl::string_view name) const;
+  // "gemm.cu:40 (inlined at gemm.cu:12)", or "no source line".
+  std::string DescribeSource(const Instruction& inst) const;
+  // The source, then "[PTX line 12: ld.shared.u32 ...]".
+  std::string Describe(const Instruction& inst) const;
+};
+
+}  // namespace hone::emulator
+
+#endif  // HONE_KERNELS_EMULATOR_PROGRAM_H_
