@@ -15,8 +15,10 @@
 #include "tuner/analytic_model.h"
 #include "tuner/compile_queue.h"
 #include "tuner/cover.h"
+#include "tuner/entrants.h"
 #include "tuner/search.h"
 #include "tuner/statistics.h"
+#include "tuner/table_builder.h"
 
 namespace hone {
 namespace {
@@ -25,53 +27,9 @@ namespace {
 // trials from those of the first race.
 constexpr int32_t kConfirmRound = 1 << 20;
 constexpr size_t kMaxLadder = 256;
-// A kernel is raced at an M where it is predicted within this factor of the
-// best, and in any case where it is among the best few; never more than so
-// many at one M besides the default.
-constexpr double kEntryRatio = 2.5;
-constexpr size_t kMinEntrants = 8;
-constexpr size_t kMaxEntrants = 24;
-// Within this of the best at a neighbouring M, a kernel is raced here too.
-constexpr double kNeighbourRatio = 1.10;
 // Share of the budget after which no race starts, so that what was found can
 // still be confirmed.
 constexpr double kRaceShare = 0.7;
-// Two-sided level of the interval printed as evidence.
-constexpr double kEvidenceAlpha = 0.05;
-
-// One kernel of the pool.
-struct Kernel {
-  TuningConfig config;
-  // At each ladder point.
-  std::vector<double> predicted_ns;
-  enum class State : uint8_t { kWaiting, kReady, kOut };
-  State state = State::kWaiting;
-  Candidate candidate;
-  int executor_index = -1;
-  GateKind gate = GateKind::kNone;
-  ErrorMetrics error;
-  // By M: the evidence of the first race and of the confirmation.
-  std::map<int64_t, Trial> raced;
-  std::map<int64_t, Trial> confirmed;
-};
-
-// The ladder's ends first, then ever finer: whatever the budget, what was
-// raced spans the ladder.
-std::vector<size_t> CoarseToFine(size_t count) {
-  std::vector<size_t> order;
-  std::vector<bool> taken(count, false);
-  const auto take = [&](size_t i) {
-    if (!taken[i]) order.push_back(i);
-    taken[i] = true;
-  };
-  take(0);
-  take(count - 1);
-  for (size_t step = count; step > 0; step /= 2) {
-    for (size_t i = step / 2; i < count; i += step) take(i);
-  }
-  for (size_t i = 0; i < count; ++i) take(i);
-  return order;
-}
 
 bool IsConfirmation(const Trial& trial) {
   return !trial.samples.empty() && trial.samples.front().round >= kConfirmRound;
@@ -127,7 +85,7 @@ class SessionRun {
                          options_.max_kernels, options_.seed));
     defaults_ = pool.defaults;
     for (size_t i = 0; i < pool.configs.size(); ++i) {
-      Kernel kernel;
+      PoolKernel kernel;
       kernel.config = pool.configs[i];
       kernel.predicted_ns = pool.predicted_ns[i];
       kernels_.push_back(std::move(kernel));
@@ -184,7 +142,7 @@ class SessionRun {
     }
     std::vector<size_t> unknown;
     std::vector<TuningConfig> configs;
-    for (const Kernel& kernel : kernels_) configs.push_back(kernel.config);
+    for (const PoolKernel& kernel : kernels_) configs.push_back(kernel.config);
     for (const size_t i : order) {
       HONE_ASSIGN_OR_RETURN(
           const std::string key,
@@ -200,7 +158,7 @@ class SessionRun {
     }
     // The rest of the pool is raced nowhere.
     for (size_t i = 0; i < kernels_.size(); ++i) {
-      if (!listed[i]) kernels_[i].state = Kernel::State::kOut;
+      if (!listed[i]) kernels_[i].state = PoolKernel::State::kOut;
     }
     total_ -= static_cast<int64_t>(kernels_.size() - order.size());
     queue_.emplace(&compiler_, problem_, device_, std::move(configs),
@@ -215,7 +173,7 @@ class SessionRun {
   absl::Status AwaitKernels(const std::vector<size_t>& wanted) {
     const auto waiting = [&] {
       return std::any_of(wanted.begin(), wanted.end(), [&](size_t i) {
-        return kernels_[i].state == Kernel::State::kWaiting;
+        return kernels_[i].state == PoolKernel::State::kWaiting;
       });
     };
     while (waiting() && hooks_.now() < RaceDeadline()) {
@@ -233,7 +191,7 @@ class SessionRun {
   }
 
   absl::Status TakeCompiled(size_t index, CompiledCandidate compiled) {
-    Kernel& kernel = kernels_[index];
+    PoolKernel& kernel = kernels_[index];
     kernel.candidate = std::move(compiled.candidate);
     if (compiled.outcome != Outcome::kMeasured) {
       return Fail(kernel, options_.ladder.front(), compiled.outcome,
@@ -247,7 +205,7 @@ class SessionRun {
           kernels_[i].candidate.compile.kernel_id != info.kernel_id) {
         continue;
       }
-      kernel.state = Kernel::State::kOut;
+      kernel.state = PoolKernel::State::kOut;
       std::replace(defaults_.begin(), defaults_.end(), static_cast<int>(index),
                    static_cast<int>(i));
       return absl::OkStatus();
@@ -275,7 +233,7 @@ class SessionRun {
     }
     HONE_ASSIGN_OR_RETURN(kernel.executor_index,
                           executor_.Add(kernel.candidate));
-    kernel.state = Kernel::State::kReady;
+    kernel.state = PoolKernel::State::kReady;
     for (const int64_t m : GatePoints(index)) {
       HONE_ASSIGN_OR_RETURN(const bool passed, Gate(kernel, m));
       if (!passed) break;
@@ -305,7 +263,7 @@ class SessionRun {
   }
 
   // False when the kernel failed; then it is out everywhere.
-  absl::StatusOr<bool> Gate(Kernel& kernel, int64_t m) {
+  absl::StatusOr<bool> Gate(PoolKernel& kernel, int64_t m) {
     HONE_RETURN_IF_ERROR(Cancelled());
     HONE_ASSIGN_OR_RETURN(
         const GateResult result,
@@ -320,15 +278,15 @@ class SessionRun {
     return false;
   }
 
-  void Discard(Kernel& kernel, const Trial& trial) {
-    kernel.state = Kernel::State::kOut;
+  void Discard(PoolKernel& kernel, const Trial& trial) {
+    kernel.state = PoolKernel::State::kOut;
     ++failed_;
     failures_.push_back(absl::StrCat(ToString(trial.outcome), ": ",
                                      trial.detail, " (",
                                      kernel.config.ToString(), ")"));
   }
 
-  absl::Status Fail(Kernel& kernel, int64_t m, Outcome outcome,
+  absl::Status Fail(PoolKernel& kernel, int64_t m, Outcome outcome,
                     const std::string& detail) {
     Trial trial = NewTrial(kernel, m);
     trial.outcome = outcome;
@@ -337,7 +295,7 @@ class SessionRun {
     return Record(trial);
   }
 
-  Trial NewTrial(const Kernel& kernel, int64_t m) const {
+  Trial NewTrial(const PoolKernel& kernel, int64_t m) const {
     Trial trial;
     trial.problem = problem_;
     trial.m = m;
@@ -358,57 +316,13 @@ class SessionRun {
 
   // ---- racing ----
 
-  // Kernels that may win at a ladder point, best predicted first.
   std::vector<size_t> Entrants(size_t point) const {
-    std::vector<size_t> order;
-    for (size_t i = 0; i < kernels_.size(); ++i) {
-      if (kernels_[i].state != Kernel::State::kOut) order.push_back(i);
-    }
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return kernels_[a].predicted_ns[point] < kernels_[b].predicted_ns[point];
-    });
-    std::vector<size_t> entrants;
-    const auto standard = static_cast<size_t>(defaults_[point]);
     const TableEntry* incumbent =
         options_.incumbent ? options_.incumbent->Find(options_.ladder[point])
                            : nullptr;
-    for (const size_t i : order) {
-      const double behind = kernels_[i].predicted_ns[point] /
-                            kernels_[order.front()].predicted_ns[point];
-      const bool likely =
-          (behind <= kEntryRatio || entrants.size() < kMinEntrants) &&
-          entrants.size() < kMaxEntrants;
-      if (likely || i == standard || NearlyWonBeside(i, point) ||
-          (incumbent != nullptr && incumbent->config == kernels_[i].config)) {
-        entrants.push_back(i);
-      }
-    }
-    return entrants;
-  }
-
-  // Whether the kernel was near the best at the nearest raced M on either
-  // side: the model may be wrong about it here.
-  bool NearlyWonBeside(size_t index, size_t point) const {
-    const auto near = [&](size_t p) {
-      const auto it = best_ns_.find(options_.ladder[p]);
-      const auto own = kernels_[index].raced.find(options_.ladder[p]);
-      return own != kernels_[index].raced.end() &&
-             own->second.outcome == Outcome::kMeasured &&
-             static_cast<double>(own->second.median_ns) <=
-                 kNeighbourRatio * static_cast<double>(it->second);
-    };
-    const auto raced = [&](size_t p) {
-      return best_ns_.contains(options_.ladder[p]);
-    };
-    for (size_t p = point; p-- > 0;) {
-      if (!raced(p)) continue;
-      if (near(p)) return true;
-      break;
-    }
-    for (size_t p = point + 1; p < options_.ladder.size(); ++p) {
-      if (raced(p)) return near(p);
-    }
-    return false;
+    return SelectEntrants(kernels_, options_.ladder, point, defaults_[point],
+                          incumbent == nullptr ? nullptr : &incumbent->config,
+                          best_ns_);
   }
 
   absl::Status RaceLadder() {
@@ -420,16 +334,19 @@ class SessionRun {
       const int64_t m = options_.ladder[point];
       HONE_ASSIGN_OR_RETURN(const bool finished,
                             RaceAt(m, entrants, defaults_[point],
-                                   &Kernel::raced, RaceDeadline()));
+                                   &PoolKernel::raced, RaceDeadline()));
       if (!finished) break;
-      NoteBest(m, &Kernel::raced);
+      for (const Measured& measured :
+           MeasuredAt(kernels_, m, &PoolKernel::raced)) {
+        const auto [it, added] =
+            best_ns_.try_emplace(m, measured.trial->median_ns);
+        it->second = std::min(it->second, measured.trial->median_ns);
+      }
       ++done_;
       Report(m);
     }
     return absl::OkStatus();
   }
-
-  using Evidences = std::map<int64_t, Trial> Kernel::*;
 
   // Races those that have no evidence at this M yet. False when time ran out.
   absl::StatusOr<bool> RaceAt(int64_t m, const std::vector<size_t>& entrants,
@@ -437,14 +354,14 @@ class SessionRun {
                               absl::Time deadline) {
     RaceRun run;
     run.m = m;
-    const bool confirmation = evidences == &Kernel::confirmed;
+    const bool confirmation = evidences == &PoolKernel::confirmed;
     run.first_round = std::max(confirmation ? kConfirmRound : 0,
                                next_round_[{m, confirmation}]);
     std::vector<size_t> racing;
     double expected_ns = 0;
     for (const size_t i : entrants) {
-      const Kernel& kernel = kernels_[i];
-      if (kernel.state != Kernel::State::kReady ||
+      const PoolKernel& kernel = kernels_[i];
+      if (kernel.state != PoolKernel::State::kReady ||
           (kernel.*evidences).contains(m)) {
         continue;
       }
@@ -466,7 +383,7 @@ class SessionRun {
       return hooks_.is_cancelled() || hooks_.now() >= deadline;
     };
     run.left = [&](int entrant, const EntrantState& state) -> absl::Status {
-      Kernel& kernel = kernels_[racing[static_cast<size_t>(entrant)]];
+      PoolKernel& kernel = kernels_[racing[static_cast<size_t>(entrant)]];
       Trial trial = NewTrial(kernel, m);
       trial.samples = state.samples;
       trial.median_ns = std::llround(Median(Durations(state.samples)));
@@ -503,59 +420,12 @@ class SessionRun {
     next = std::max(next, trial.samples.back().round + 1);
   }
 
-  // Evidence of the kernels that still stand at one M.
-  std::vector<Measured> MeasuredAt(int64_t m, Evidences evidences) const {
-    std::vector<Measured> measured;
-    for (size_t i = 0; i < kernels_.size(); ++i) {
-      const auto it = (kernels_[i].*evidences).find(m);
-      if (kernels_[i].state == Kernel::State::kReady &&
-          it != (kernels_[i].*evidences).end() &&
-          it->second.outcome == Outcome::kMeasured &&
-          !it->second.samples.empty()) {
-        measured.push_back({static_cast<int>(i), &it->second});
-      }
-    }
-    return measured;
-  }
-
-  void NoteBest(int64_t m, Evidences evidences) {
-    for (const Measured& measured : MeasuredAt(m, evidences)) {
-      const auto [it, added] =
-          best_ns_.try_emplace(m, measured.trial->median_ns);
-      it->second = std::min(it->second, measured.trial->median_ns);
-    }
-  }
-
   // ---- choosing and confirming ----
-
-  // The kernels of one M that may stand in the table there.
-  CoverPoint PointAt(int64_t m, int standard, Evidences evidences) const {
-    CoverPoint point;
-    const std::vector<Measured> measured = MeasuredAt(m, evidences);
-    const std::vector<Standing> standings =
-        JudgePoint(measured, standard, options_.race);
-    const Standing* best = nullptr;
-    const Standing* fallback = nullptr;
-    for (const Standing& standing : standings) {
-      if (standing.admissible) {
-        point.kernels.push_back(standing.kernel);
-        point.regrets.push_back(standing.regret);
-      }
-      if (standing.kernel == standard) fallback = &standing;
-      if (best == nullptr || standing.regret < best->regret) best = &standing;
-    }
-    if (point.kernels.empty() && best != nullptr) {
-      // Nothing is shown to be good enough: the default, where it works.
-      const Standing* last = fallback != nullptr ? fallback : best;
-      point = {{last->kernel}, {last->regret}};
-    }
-    return point;
-  }
 
   // Picks the kernels of the table from the first races.
   absl::Status Choose() {
     traits_.clear();
-    for (const Kernel& kernel : kernels_) {
+    for (const PoolKernel& kernel : kernels_) {
       bool incumbent = false;
       if (options_.incumbent) {
         for (const TableEntry& entry : options_.incumbent->entries) {
@@ -568,14 +438,15 @@ class SessionRun {
     }
     std::vector<CoverPoint> points;
     for (size_t p = 0; p < options_.ladder.size(); ++p) {
-      points.push_back(
-          PointAt(options_.ladder[p], defaults_[p], &Kernel::raced));
+      points.push_back(PointAt(kernels_, options_.ladder[p], defaults_[p],
+                               &PoolKernel::raced, options_.race));
     }
     cover_ = SmallestCover(points, traits_);
     if (!cover_.kernels.empty()) return absl::OkStatus();
-    const bool any_ready = std::any_of(
-        kernels_.begin(), kernels_.end(),
-        [](const Kernel& k) { return k.state == Kernel::State::kReady; });
+    const bool any_ready =
+        std::any_of(kernels_.begin(), kernels_.end(), [](const PoolKernel& k) {
+          return k.state == PoolKernel::State::kReady;
+        });
     if (hooks_.now() >= RaceDeadline() && (any_ready || failed_ == 0)) {
       return absl::DeadlineExceededError(
           "the budget ended before any candidate was measured");
@@ -610,10 +481,11 @@ class SessionRun {
     for (const int64_t m : probes) {
       HONE_RETURN_IF_ERROR(ConfirmAt(m, -1, /*probe=*/true));
     }
-    std::sort(points_.begin(), points_.end(),
-              [](const Point& a, const Point& b) { return a.m < b.m; });
+    std::sort(
+        points_.begin(), points_.end(),
+        [](const ChosenPoint& a, const ChosenPoint& b) { return a.m < b.m; });
     std::vector<CoverPoint> choices;
-    for (const Point& point : points_) choices.push_back(point.choice);
+    for (const ChosenPoint& point : points_) choices.push_back(point.choice);
     std::vector<int> all(kernels_.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
     const std::vector<int> assigned =
@@ -632,18 +504,20 @@ class SessionRun {
     }
     bool confirmed = false;
     if (hooks_.now() < deadline_) {
-      HONE_ASSIGN_OR_RETURN(confirmed, RaceAt(m, entrants, standard,
-                                              &Kernel::confirmed, deadline_));
+      HONE_ASSIGN_OR_RETURN(
+          confirmed,
+          RaceAt(m, entrants, standard, &PoolKernel::confirmed, deadline_));
       ++done_;
-      Report(m, &Kernel::confirmed);
+      Report(m, &PoolKernel::confirmed);
     }
     complete_ = complete_ && (confirmed || probe);
     if (probe && !confirmed) return absl::OkStatus();
-    Point point;
+    ChosenPoint point;
     point.m = m;
     point.standard = standard;
-    point.evidences = confirmed ? &Kernel::confirmed : &Kernel::raced;
-    point.choice = PointAt(m, standard, point.evidences);
+    point.evidences = confirmed ? &PoolKernel::confirmed : &PoolKernel::raced;
+    point.choice =
+        PointAt(kernels_, m, standard, point.evidences, options_.race);
     if (!confirmed) {
       // Only the chosen kernels and the default may be served.
       CoverPoint kept;
@@ -662,11 +536,11 @@ class SessionRun {
   // Ladder points without evidence take the default where it works, else what
   // serves the next point that has some.
   absl::Status FillUnmeasured() {
-    for (Point& point : points_) {
+    for (ChosenPoint& point : points_) {
       if (point.kernel >= 0 || point.standard < 0) continue;
       complete_ = false;
       if (kernels_[static_cast<size_t>(point.standard)].state ==
-          Kernel::State::kReady) {
+          PoolKernel::State::kReady) {
         point.kernel = point.standard;
       }
     }
@@ -687,10 +561,10 @@ class SessionRun {
   // The gate again, after timing, at every M that a kernel won. False when a
   // kernel failed and the table must be chosen anew.
   absl::StatusOr<bool> GateAgain() {
-    for (const Point& point : points_) {
-      Kernel& kernel = kernels_[static_cast<size_t>(point.kernel)];
+    for (const ChosenPoint& point : points_) {
+      PoolKernel& kernel = kernels_[static_cast<size_t>(point.kernel)];
       // It may have failed at a later point of the confirmation.
-      if (kernel.state == Kernel::State::kOut) return false;
+      if (kernel.state == PoolKernel::State::kOut) return false;
       HONE_ASSIGN_OR_RETURN(const bool passed, Gate(kernel, point.m));
       if (!passed) return false;
     }
@@ -701,40 +575,15 @@ class SessionRun {
 
   SessionResult Finish() const {
     SessionResult result;
-    DispatchTable& table = result.table;
-    table.problem = problem_;
-    table.device = device_;
-    table.protocol = executor_.protocol();
-    table.source_closure = SourceClosureHash();
-    table.ladder = options_.ladder;
-    table.session_id = options_.session_id;
-    table.unix_us = absl::ToUnixMicros(hooks_.now());
-    std::vector<TablePoint> points;
+    result.table =
+        BuildTable(problem_, device_, options_.race, kernels_, points_);
+    result.table.protocol = executor_.protocol();
+    result.table.source_closure = SourceClosureHash();
+    result.table.ladder = options_.ladder;
+    result.table.session_id = options_.session_id;
+    result.table.unix_us = absl::ToUnixMicros(hooks_.now());
     std::set<int> distinct;
-    for (const Point& point : points_) {
-      const Kernel& kernel = kernels_[static_cast<size_t>(point.kernel)];
-      const Trial* trial = Find(kernel, point);
-      points.push_back({point.m, point.kernel, kernel.config.block_m,
-                        trial == nullptr ? 0 : trial->median_ns});
-      distinct.insert(point.kernel);
-      table.gate = kernel.gate;
-    }
-    for (const TableRange& range : BuildRanges(points)) {
-      const Kernel& kernel = kernels_[static_cast<size_t>(range.kernel)];
-      TableEntry entry;
-      entry.m_lo = range.m_lo;
-      entry.m_hi = range.m_hi;
-      entry.config = kernel.config;
-      entry.compile = kernel.candidate.compile;
-      for (const Point& point : points_) {
-        if (point.m < range.m_lo || (range.m_hi > 0 && point.m > range.m_hi))
-          continue;
-        if (std::optional<Evidence> evidence = EvidenceAt(kernel, point)) {
-          entry.evidence.push_back(*std::move(evidence));
-        }
-      }
-      table.entries.push_back(std::move(entry));
-    }
+    for (const ChosenPoint& point : points_) distinct.insert(point.kernel);
     result.complete = complete_;
     result.distinct_kernels = static_cast<int64_t>(distinct.size());
     result.fewest_kernels = cover_.lower_bound;
@@ -743,73 +592,6 @@ class SessionRun {
     result.trials_reused = reused_;
     result.elapsed = hooks_.now() - start_;
     return result;
-  }
-
-  // A point of the table: a ladder point, or a probe at a tile cliff.
-  struct Point {
-    int64_t m = 0;
-    int standard = -1;  // the heuristic default; -1 at a probe
-    Evidences evidences = &Kernel::raced;
-    CoverPoint choice;
-    int kernel = -1;
-  };
-
-  static const Trial* Find(const Kernel& kernel, const Point& point) {
-    const auto it = (kernel.*point.evidences).find(point.m);
-    return it == (kernel.*point.evidences).end() || it->second.samples.empty()
-               ? nullptr
-               : &it->second;
-  }
-
-  std::optional<Evidence> EvidenceAt(const Kernel& kernel,
-                                     const Point& point) const {
-    const Trial* trial = Find(kernel, point);
-    if (trial == nullptr) return std::nullopt;
-    Evidence evidence;
-    evidence.m = point.m;
-    evidence.samples = std::ssize(trial->samples);
-    evidence.median_ns = trial->median_ns;
-    const std::vector<double> durations = Durations(trial->samples);
-    const auto [least, most] =
-        std::minmax_element(durations.begin(), durations.end());
-    const MedianInterval interval =
-        FixedMedianInterval(durations, kEvidenceAlpha);
-    // Too few samples for the level: all of them.
-    evidence.low_ns = std::llround(std::max(interval.low, *least));
-    evidence.high_ns = std::llround(std::min(interval.high, *most));
-    if (point.standard >= 0) {
-      const Trial* standard =
-          Find(kernels_[static_cast<size_t>(point.standard)], point);
-      if (standard != nullptr) {
-        evidence.default_median_ns = standard->median_ns;
-        evidence.margin =
-            std::expm1(CompareSamples(standard->samples, trial->samples,
-                                      standard->session_id == trial->session_id,
-                                      kEvidenceAlpha)
-                           .median);
-      }
-    }
-    evidence.floor_ns = std::llround(FloorNs(problem_, device_, point.m));
-    // The wide field of the first race says who ties.
-    const double tie = std::max(
-        options_.race.tie, static_cast<double>(options_.race.tie_floor_ns) /
-                               static_cast<double>(trial->median_ns));
-    for (const Evidences evidences : {&Kernel::raced, &Kernel::confirmed}) {
-      const auto own = (kernel.*evidences).find(point.m);
-      if (own == (kernel.*evidences).end()) continue;
-      for (const Measured& other : MeasuredAt(point.m, evidences)) {
-        const TuningConfig& config =
-            kernels_[static_cast<size_t>(other.kernel)].config;
-        const double ratio = static_cast<double>(other.trial->median_ns) /
-                             static_cast<double>(own->second.median_ns);
-        if (config == kernel.config || std::abs(ratio - 1) >= tie) continue;
-        evidence.ties.push_back(config.ToString());
-      }
-    }
-    std::sort(evidence.ties.begin(), evidence.ties.end());
-    evidence.ties.erase(std::unique(evidence.ties.begin(), evidence.ties.end()),
-                        evidence.ties.end());
-    return evidence;
   }
 
   // ---- shared ----
@@ -823,7 +605,7 @@ class SessionRun {
                                  : absl::OkStatus();
   }
 
-  void Report(int64_t m, Evidences evidences = &Kernel::raced) const {
+  void Report(int64_t m, Evidences evidences = &PoolKernel::raced) const {
     SessionProgress progress;
     progress.phase = phase_;
     progress.done = done_;
@@ -846,7 +628,7 @@ class SessionRun {
     if (m > 0) {
       const auto point =
           std::find(options_.ladder.begin(), options_.ladder.end(), m);
-      for (const Measured& measured : MeasuredAt(m, evidences)) {
+      for (const Measured& measured : MeasuredAt(kernels_, m, evidences)) {
         const Trial& trial = *measured.trial;
         if (progress.best_ns == 0 || trial.median_ns < progress.best_ns) {
           progress.best_ns = trial.median_ns;
@@ -872,7 +654,7 @@ class SessionRun {
   const absl::Time deadline_;
 
   SessionPhase phase_ = SessionPhase::kPrepare;
-  std::vector<Kernel> kernels_;
+  std::vector<PoolKernel> kernels_;
   std::vector<int> defaults_;  // by ladder point
   std::map<std::string, Trial> failed_sources_;
   std::map<std::string, std::vector<Trial>> known_;  // by kernel id
@@ -880,7 +662,7 @@ class SessionRun {
   std::map<int64_t, int64_t> best_ns_;  // by M raced
   std::vector<CoverKernel> traits_;
   Cover cover_;
-  std::vector<Point> points_;
+  std::vector<ChosenPoint> points_;
   bool complete_ = true;
   std::vector<std::string> failures_;
   int64_t done_ = 0;

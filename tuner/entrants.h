@@ -1,0 +1,35 @@
+// Which kernels race at which M, and in which order the ladder is raced. Pure
+// functions.
+#ifndef HONE_TUNER_ENTRANTS_H_
+#define HONE_TUNER_ENTRANTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "tuner/table_builder.h"
+#include "tuner/trial.h"
+
+namespace hone {
+
+// Indexes 0 .. count - 1: both ends first, then ever finer, so that whatever
+// the budget, what was raced spans the ladder.
+std::vector<size_t> CoarseToFine(size_t count);
+
+// Kernels that may win at one ladder point, best predicted first: those
+// predicted near the best, always a few, and only so many; besides, whatever
+// they are predicted, the default (`standard`), the kernel of the table in
+// force there (`incumbent`, may be null) and those that were near the best at
+// the nearest M raced on either side, since the model may be wrong about them.
+// `best_ns` is the best median of every M raced so far.
+std::vector<size_t> SelectEntrants(absl::Span<const PoolKernel> kernels,
+                                   absl::Span<const int64_t> ladder,
+                                   size_t point, int standard,
+                                   const TuningConfig* incumbent,
+                                   const std::map<int64_t, int64_t>& best_ns);
+
+}  // namespace hone
+
+#endif  // HONE_TUNER_ENTRANTS_H_
