@@ -204,21 +204,18 @@ class Parser {
     const char* const end = begin + size;
     int64_t integer = 0;
     double real = 0;
-    // Written back, a canonical number gives its own text.
+    // Written back, a canonical number gives its own text. Past int64 and for
+    // -0 that is a double's.
     if (const auto [last, error] = std::from_chars(begin, end, integer);
-        error == std::errc() && last == end) {
+        error == std::errc() && last == end &&
+        absl::StrCat(integer) == rest.substr(0, size)) {
       json.value = integer;
-      if (absl::StrCat(integer) != rest.substr(0, size)) {
-        return Expected("an integer in canonical form");
-      }
     } else if (const auto [tail, failure] = std::from_chars(begin, end, real);
-               failure == std::errc() && tail == end && std::isfinite(real)) {
+               failure == std::errc() && tail == end && std::isfinite(real) &&
+               DoubleText(real) == rest.substr(0, size)) {
       json.value = real;
-      if (DoubleText(real) != rest.substr(0, size)) {
-        return Expected("a number in its shortest form");
-      }
     } else {
-      return Expected("a value");
+      return Expected("a value, numbers in their shortest form");
     }
     at_ += size;
     return absl::OkStatus();

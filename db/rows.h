@@ -5,6 +5,7 @@
 #ifndef HONE_DB_ROWS_H_
 #define HONE_DB_ROWS_H_
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -25,7 +26,9 @@ namespace hone {
 // The columns of one row to insert; a visitor of db/fields.h.
 class NewRow {
  public:
-  void operator()(absl::string_view column, bool value) {
+  // Only bool itself: a literal "" must not become a number.
+  template <std::same_as<bool> T>
+  void operator()(absl::string_view column, T value) {
     Add(column, int64_t{value});
   }
   void operator()(absl::string_view column, int64_t value) {

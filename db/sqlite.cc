@@ -59,6 +59,22 @@ absl::StatusCode CodeOf(int sqlite_code, int system_errno) {
   }
 }
 
+// The errno behind an I/O error. SQLite keeps it with the file that failed:
+// the WAL or, at a checkpoint, the database.
+int SystemErrno(sqlite3* handle, int code) {
+  if ((code & 0xFF) != SQLITE_IOERR) return sqlite3_system_errno(handle);
+  int number = 0;
+  sqlite3_file* wal = nullptr;
+  sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+  if (wal != nullptr && wal->pMethods != nullptr) {
+    wal->pMethods->xFileControl(wal, SQLITE_FCNTL_LAST_ERRNO, &number);
+  }
+  if (number == 0) {
+    sqlite3_file_control(handle, "main", SQLITE_FCNTL_LAST_ERRNO, &number);
+  }
+  return number;
+}
+
 }  // namespace
 
 // ---- Statement ----
@@ -160,9 +176,12 @@ Database::~Database() {
 }
 
 absl::Status Database::Error(int code, absl::string_view doing) const {
+  const int number = SystemErrno(handle_, code);
   return absl::Status(
-      CodeOf(code, sqlite3_system_errno(handle_)),
-      absl::StrCat(path_, ": ", sqlite3_errmsg(handle_), " (", doing, ")"));
+      CodeOf(code, number),
+      absl::StrCat(path_, ": ", sqlite3_errmsg(handle_),
+                   number == 0 ? "" : absl::StrCat(", errno ", number), " (",
+                   doing, ")"));
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(
