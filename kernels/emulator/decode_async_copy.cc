@@ -1,4 +1,7 @@
 // cp.async and its groups.
+#include <bit>
+
+#include "absl/strings/str_format.h"
 #include "kernels/emulator/decoder.h"
 #include "kernels/emulator/lanes.h"
 #include "kernels/emulator/memory_access.h"
@@ -6,52 +9,58 @@
 namespace hone::emulator {
 namespace {
 
-// r: shared address, global address, the global address's constant offset,
-// source size. bytes: the copy's size; kWideAddress: the shared address's
-// width; register_bytes: 1 when the global address is 64 bits wide.
+// What the operand after the size means: Instruction::mode.
+enum SourceOperand : uint8_t { kNoOperand, kSourceBytes, kIgnoreSource };
+
+// r: shared address, global address, source size or predicate. count holds
+// whether the shared address is 64 bits wide, kWideAddress the global one's.
 void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
+  const LaneAddress shared(warp, inst.r[0], inst.shared_offset,
+                           inst.count != 0);
+  const LaneAddress global(warp, inst, inst.r[1], inst.immediate);
   ForLanesWhile(mask, [&](uint32_t lane) {
-    const uint64_t target =
-        LaneAddress(warp, inst.r[0], inst.Has(Instruction::kWideAddress),
-                    inst.immediate, lane);
-    Location to;
-    if (!Resolve(cta, warp, lane, Space::kShared, target, inst.bytes,
-                 "asynchronous write", &to)) {
-      return false;
-    }
     AsyncCopy copy;
     copy.lane = lane;
     copy.group = warp.committed[lane];
-    copy.shared_offset = static_cast<uint32_t>(to.at);
     copy.bytes = inst.bytes;
-    copy.source_bytes = warp.Reg<uint32_t>(inst.r[3])[lane];
-    if (!cta.shared().InBounds(to.at, inst.bytes)) {
-      cta.FaultShared(warp, lane, SharedFault::kOutOfBounds,
-                      "asynchronous write", copy.shared_offset, inst.bytes);
-      return false;
+    copy.source_bytes = inst.bytes;
+    if (inst.mode == kSourceBytes) {
+      copy.source_bytes = warp.Reg<uint32_t>(inst.r[2])[lane];
+      if (copy.source_bytes > copy.bytes) {
+        cta.Fault(warp, lane,
+                  absl::StrFormat("cp.async with a source size of %d bytes "
+                                  "and a copy size of %d",
+                                  copy.source_bytes, copy.bytes));
+        return false;
+      }
+    } else if (inst.mode == kIgnoreSource) {
+      uint32_t ignore = *warp.Reg<uint32_t>(inst.r[2]);
+      if (inst.Has(Instruction::kNegate)) ignore = ~ignore;
+      if ((ignore >> lane & 1) != 0) copy.source_bytes = 0;
     }
-    if (copy.source_bytes > copy.bytes) {
-      cta.Fault(warp, lane, "cp.async reads more than it writes");
-      return false;
+    uint64_t to = shared(lane);
+    if (to >> kWindowShift == kSharedWindow >> kWindowShift) {
+      to -= kSharedWindow;
     }
-    const uint64_t source = LaneAddress(
-        warp, inst.r[1], inst.register_bytes != 0,
-        static_cast<int64_t>(warp.Reg<uint64_t>(inst.r[2])[lane]), lane);
-    Location from;
-    if (!Resolve(cta, warp, lane, Space::kGlobal, source, inst.bytes,
-                 "asynchronous read", &from)) {
+    if (!SharedOffset(cta, warp, lane, to, copy.bytes, "asynchronous write",
+                      &copy.shared_offset)) {
       return false;
     }
     if (copy.source_bytes > 0) {
-      copy.source = cta.global().ForRead(from.at, copy.source_bytes);
+      uint64_t from = global(lane);
+      copy.source = cta.global().ForRead(from, copy.source_bytes);
       if (copy.source == nullptr) {
         cta.Fault(warp, lane,
-                  cta.global().Explain(from.at, copy.source_bytes,
-                                       /*write=*/false));
+                  cta.global().Explain(from, copy.source_bytes, false));
         return false;
       }
-      cta.stats().global_bytes_read += copy.source_bytes;
+      if (!CheckAlignment(cta, warp, lane, from, copy.bytes,
+                          "asynchronous global read")) {
+        return false;
+      }
     }
+    cta.stats().global_bytes_read += copy.source_bytes;
+    cta.stats().shared_bytes_written += copy.bytes;
     cta.IssueCopy(warp, copy);
     return !cta.faulted();
   });
@@ -62,40 +71,45 @@ void Commit(Cta&, Warp& warp, const Instruction&, uint32_t mask) {
 }
 
 void Wait(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  // wait_all also waits for the group still open.
-  if (inst.mode != 0) Commit(cta, warp, inst, mask);
   cta.WaitForCopies(warp, mask, static_cast<uint32_t>(inst.immediate));
+}
+
+void WaitAll(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
+  Commit(cta, warp, inst, mask);
+  cta.WaitForCopies(warp, mask, 0);
 }
 
 void DecodeCopy(InstructionDecoder& d) {
   Instruction& inst = d.inst();
+  const bool l2_only = d.Take("cg");
+  if (!l2_only && !d.Take("ca")) d.Fail("the cache operator");
+  if (!d.Take("shared") && !d.Take("shared::cta")) d.Fail("the destination");
+  if (!d.Take("global")) d.Fail("the source");
   const bool policy = d.TakeCacheHints();
-  if (!(d.Take("shared") || d.Take("shared::cta")) || !d.Take("global")) {
-    d.Fail("the state spaces");
-    return;
-  }
-  const bool late_policy = d.TakeCacheHints();
   d.ExpectDone();
-  bool wide = false;
-  int64_t offset = 0;
-  d.AddressInto(d.operand(0), &inst.immediate, &wide);
-  if (wide) inst.flags |= Instruction::kWideAddress;
-  d.AddressInto(d.operand(1), &offset, &wide);
-  inst.register_bytes = wide ? 1 : 0;
-  Operand constant;
-  constant.kind = Operand::Kind::kInteger;
-  constant.bits = static_cast<uint64_t>(offset);
-  d.Source(constant, 8);
+  int64_t shared_offset = 0;
+  bool shared_wide = false;
+  d.AddressInto(d.operand(0), &shared_offset, &shared_wide);
+  inst.shared_offset = static_cast<int32_t>(shared_offset);
+  inst.count = shared_wide ? 1 : 0;
+  d.Address(d.operand(1));
   inst.bytes = static_cast<uint8_t>(d.Constant(d.operand(2)));
-  if (inst.bytes != 4 && inst.bytes != 8 && inst.bytes != 16) {
-    d.Fail("the copy size");
-  }
-  const size_t operands = d.operand_count() - (policy || late_policy ? 1 : 0);
-  if (operands == 4) {
-    d.Source(d.operand(3), 4);
-  } else {
-    constant.bits = inst.bytes;
-    d.Source(constant, 4);
+  const bool legal =
+      l2_only ? inst.bytes == 16
+              : inst.bytes == 4 || inst.bytes == 8 || inst.bytes == 16;
+  if (!legal) d.Fail("the copy size");
+  const size_t extra = d.operand_count() - 3 - (policy ? 1 : 0);
+  if (extra == 1) {
+    Type type = Type::kNone;
+    if (d.IsRegister(d.operand(3), &type) && type == Type::kPred) {
+      inst.mode = kIgnoreSource;
+      d.PredicateSource(d.operand(3));
+    } else {
+      inst.mode = kSourceBytes;
+      d.Source(d.operand(3), 4);
+    }
+  } else if (extra != 0) {
+    d.Fail("the number of operands");
   }
   d.Run(Copy);
 }
@@ -103,19 +117,18 @@ void DecodeCopy(InstructionDecoder& d) {
 }  // namespace
 
 bool DecodeAsyncCopy(InstructionDecoder& d) {
-  if (d.name() != "cp" || !d.Take("async")) return false;
-  Instruction& inst = d.inst();
+  if (d.name() != "cp") return false;
+  if (!d.Take("async")) return false;
   if (d.Take("commit_group")) {
     d.ExpectDone();
     d.Run(Commit);
   } else if (d.Take("wait_group")) {
     d.ExpectDone();
-    inst.immediate = static_cast<int64_t>(d.Constant(d.operand(0)));
+    d.inst().immediate = static_cast<int64_t>(d.Constant(d.operand(0)));
     d.Run(Wait);
   } else if (d.Take("wait_all")) {
     d.ExpectDone();
-    inst.mode = 1;
-    d.Run(Wait);
+    d.Run(WaitAll);
   } else {
     DecodeCopy(d);
   }

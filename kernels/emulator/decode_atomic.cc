@@ -1,8 +1,9 @@
 // atom and red.
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <type_traits>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/emulator/decoder.h"
 #include "kernels/emulator/lanes.h"
 #include "kernels/emulator/memory_access.h"
@@ -10,85 +11,197 @@
 namespace hone::emulator {
 namespace {
 
-enum AtomicOp : uint8_t {
-  kAddOp,
-  kMinOp,
-  kMaxOp,
-  kExchange,
-  kCompareSwap,
+enum class Op : uint8_t {
+  kAdd,
+  kMin,
+  kMax,
+  kExch,
+  kCas,
   kInc,
   kDec,
-  kAndOp,
-  kOrOp,
-  kXorOp,
+  kAnd,
+  kOr,
+  kXor,
 };
-constexpr absl::string_view kNames[] = {"add", "min", "max", "exch", "cas",
-                                        "inc", "dec", "and", "or",   "xor"};
+struct OpName {
+  const char* name;
+  Op op;
+};
+constexpr OpName kOps[] = {
+    {"add", Op::kAdd},   {"min", Op::kMin}, {"max", Op::kMax},
+    {"exch", Op::kExch}, {"cas", Op::kCas}, {"inc", Op::kInc},
+    {"dec", Op::kDec},   {"and", Op::kAnd}, {"or", Op::kOr},
+    {"xor", Op::kXor},
+};
 
 template <typename T>
-T Apply(AtomicOp op, T old, T b, T c) {
+T Integer(Op op, T old, T b, T c) {
+  using U = std::make_unsigned_t<T>;
   switch (op) {
-    case kAddOp:
-      return old + b;
-    case kMinOp:
+    case Op::kAdd:
+      return static_cast<T>(static_cast<U>(old) + static_cast<U>(b));
+    case Op::kMin:
       return std::min(old, b);
-    case kMaxOp:
+    case Op::kMax:
       return std::max(old, b);
-    case kExchange:
+    case Op::kExch:
       return b;
-    case kCompareSwap:
+    case Op::kCas:
       return old == b ? c : old;
-    default:
-      break;
-  }
-  if constexpr (std::is_integral_v<T>) {
-    switch (op) {
-      case kInc:
-        return old >= b ? T{0} : static_cast<T>(old + 1);
-      case kDec:
-        return old == 0 || old > b ? b : static_cast<T>(old - 1);
-      case kAndOp:
-        return old & b;
-      case kOrOp:
-        return old | b;
-      case kXorOp:
-        return old ^ b;
-      default:
-        break;
-    }
+    case Op::kInc:
+      return old >= b ? T{0} : static_cast<T>(old + 1);
+    case Op::kDec:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
+    case Op::kAnd:
+      return static_cast<T>(old & b);
+    case Op::kOr:
+      return static_cast<T>(old | b);
+    case Op::kXor:
+      return static_cast<T>(old ^ b);
   }
   return old;
 }
 
-// r: address, destination, b, c. register_bytes: the Space; mode: the op.
+template <typename Format>
+struct One16 {};
+template <typename Format>
+struct Pair16 {};
+
+// The bits in memory after the operation.
+template <typename T>
+struct Update {
+  static uint64_t Apply(Op op, uint64_t old, uint64_t b, uint64_t c) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<U>(Integer<T>(op, static_cast<T>(old), static_cast<T>(b),
+                                     static_cast<T>(c)));
+  }
+};
+template <>
+struct Update<float> {
+  static uint64_t Apply(Op, uint64_t old, uint64_t b, uint64_t) {
+    return std::bit_cast<uint32_t>(
+        std::bit_cast<float>(static_cast<uint32_t>(old)) +
+        std::bit_cast<float>(static_cast<uint32_t>(b)));
+  }
+};
+template <>
+struct Update<double> {
+  static uint64_t Apply(Op, uint64_t old, uint64_t b, uint64_t) {
+    return std::bit_cast<uint64_t>(std::bit_cast<double>(old) +
+                                   std::bit_cast<double>(b));
+  }
+};
+template <typename Format>
+struct Update<One16<Format>> {
+  static uint64_t Apply(Op, uint64_t old, uint64_t b, uint64_t) {
+    return Encode16<Format>(
+        AddToOdd(Decode16<Format>(static_cast<uint16_t>(old)),
+                 Decode16<Format>(static_cast<uint16_t>(b))));
+  }
+};
+template <typename Format>
+struct Update<Pair16<Format>> {
+  static uint64_t Apply(Op op, uint64_t old, uint64_t b, uint64_t c) {
+    return Update<One16<Format>>::Apply(op, old, b, c) |
+           Update<One16<Format>>::Apply(op, old >> 16, b >> 16, c) << 16;
+  }
+};
+
+// The lanes go one after another, first to last.
+// r: destination, address, b, c; count: 1 if it returns the old value.
 template <typename T>
 void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  absl::MutexLock lock(&cta.global().atomic_mutex());
+  const LaneAddress address(warp, inst, inst.r[1], inst.immediate);
+  const uint32_t bytes = inst.bytes;
+  const Op op = static_cast<Op>(inst.mode >> 4);
   ForLanesWhile(mask, [&](uint32_t lane) {
-    Location location;
-    const uint64_t address =
-        LaneAddress(warp, inst.r[0], inst.Has(Instruction::kWideAddress),
-                    inst.immediate, lane);
-    std::byte bytes[sizeof(T)];
-    if (!Resolve(cta, warp, lane, static_cast<Space>(inst.register_bytes),
-                 address, sizeof(T), "atomic access", &location) ||
-        !ReadBytes(cta, warp, lane, location, sizeof(T), /*strong=*/true,
-                   bytes)) {
+    Space space = static_cast<Space>(inst.mode & 15);
+    uint64_t at = address(lane);
+    ResolveGeneric(&space, &at);
+    uint64_t old = 0, b = 0, c = 0;
+    std::memcpy(&b, warp.frame + inst.r[2] + lane * bytes, bytes);
+    std::memcpy(&c, warp.frame + inst.r[3] + lane * bytes, bytes);
+    if (space == Space::kShared) {
+      std::byte value[8];
+      if (!ReadMemory(cta, warp, inst, lane, space, at, bytes, value)) {
+        return false;
+      }
+      std::memcpy(&old, value, bytes);
+      const uint64_t now = Update<T>::Apply(op, old, b, c);
+      std::memcpy(value, &now, bytes);
+      if (!WriteMemory(cta, warp, inst, lane, space, at, bytes, value)) {
+        return false;
+      }
+    } else if (space == Space::kGlobal) {
+      if (!CheckAlignment(cta, warp, lane, at, bytes, "atomic access")) {
+        return false;
+      }
+      GlobalMemory& global = cta.global();
+      absl::MutexLock lock(&global.atomic_mutex());
+      const std::byte* from = global.ForRead(at, bytes);
+      if (from == nullptr) {
+        cta.Fault(warp, lane, global.Explain(at, bytes, /*write=*/false));
+        return false;
+      }
+      std::byte* to = global.ForWrite(at, bytes);
+      if (to == nullptr) {
+        cta.Fault(warp, lane, global.Explain(at, bytes, /*write=*/true));
+        return false;
+      }
+      std::memcpy(&old, from, bytes);
+      const uint64_t now = Update<T>::Apply(op, old, b, c);
+      std::memcpy(to, &now, bytes);
+      cta.stats().global_bytes_read += bytes;
+      cta.stats().global_bytes_written += bytes;
+    } else {
+      cta.Fault(warp, lane, "atomic access to local or constant memory");
       return false;
     }
-    T old;
-    std::memcpy(&old, bytes, sizeof(T));
-    const T next =
-        Apply(static_cast<AtomicOp>(inst.mode), old,
-              warp.Reg<T>(inst.r[2])[lane], warp.Reg<T>(inst.r[3])[lane]);
-    std::memcpy(bytes, &next, sizeof(T));
-    if (!WriteBytes(cta, warp, lane, location, sizeof(T), /*strong=*/true,
-                    bytes)) {
-      return false;
+    if (inst.count != 0) {
+      std::memcpy(warp.frame + inst.r[0] + lane * bytes, &old, bytes);
     }
-    warp.Reg<T>(inst.r[1])[lane] = old;
     return true;
   });
+}
+
+Handler Choose(Op op, Type type) {
+  const bool bitwise = op == Op::kExch || op == Op::kCas || op == Op::kAnd ||
+                       op == Op::kOr || op == Op::kXor;
+  switch (type) {
+    case Type::kB16:
+      return op == Op::kCas ? Atomic<uint16_t> : Handler{nullptr};
+    case Type::kB32:
+      return bitwise ? Atomic<uint32_t> : Handler{nullptr};
+    case Type::kB64:
+      return bitwise ? Atomic<uint64_t> : Handler{nullptr};
+    case Type::kU32:
+      return Atomic<uint32_t>;
+    case Type::kS32:
+      return Atomic<int32_t>;
+    case Type::kU64:
+      return Atomic<uint64_t>;
+    case Type::kS64:
+      return Atomic<int64_t>;
+    default:
+      break;
+  }
+  if (op != Op::kAdd) return nullptr;
+  switch (type) {
+    case Type::kF32:
+      return Atomic<float>;
+    case Type::kF64:
+      return Atomic<double>;
+    case Type::kF16:
+      return Atomic<One16<Half>>;
+    case Type::kBF16:
+      return Atomic<One16<BFloat>>;
+    case Type::kF16x2:
+      return Atomic<Pair16<Half>>;
+    case Type::kBF16x2:
+      return Atomic<Pair16<BFloat>>;
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace
@@ -97,65 +210,42 @@ bool DecodeAtomic(InstructionDecoder& d) {
   const bool returns = d.name() == "atom";
   if (!returns && d.name() != "red") return false;
   Instruction& inst = d.inst();
+  TakeMemoryOrder(d);
+  inst.flags |= Instruction::kStrong;
   Space space = Space::kGeneric;
-  const auto take_order = [&] {
-    while (d.Take("relaxed") || d.Take("acquire") || d.Take("release") ||
-           d.Take("acq_rel") || d.Take("cta") || d.Take("cluster") ||
-           d.Take("gpu") || d.Take("sys")) {
+  TakeSpace(d, &space);
+  bool known = false;
+  Op op = Op::kAdd;
+  for (const OpName& candidate : kOps) {
+    if (d.Take(candidate.name)) {
+      op = candidate.op;
+      known = true;
+      break;
     }
-  };
-  take_order();
-  space = TakeSpace(d);
-  take_order();
-  const absl::string_view op = d.TakeQualifier();
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), op);
-  if (found == std::end(kNames)) {
-    d.Fail("the operation");
-    return true;
   }
-  inst.mode = static_cast<uint8_t>(found - std::begin(kNames));
-  inst.register_bytes = static_cast<uint8_t>(space);
-  d.TakeCacheHints();
+  if (!known) d.Fail("the operation");
+  d.Take("noftz");
+  const bool policy = d.TakeCacheHints();
   const Type type = d.TakeType();
   d.ExpectDone();
-  const uint32_t bytes = BytesOf(type);
+  inst.bytes = BytesOf(type);
+  inst.count = returns ? 1 : 0;
+  inst.mode = static_cast<uint8_t>(static_cast<uint8_t>(op) << 4 |
+                                   static_cast<uint8_t>(space));
   const size_t first = returns ? 1 : 0;
-  d.Address(d.operand(first));
+  const size_t values = op == Op::kCas ? 2 : 1;
+  if (d.operand_count() != first + 1 + values + (policy ? 1 : 0)) {
+    d.Fail("the number of operands");
+  }
   if (returns) {
-    d.Destination(d.operand(0), bytes);
+    d.Destination(d.operand(0), inst.bytes);
   } else {
-    d.Append(d.Scratch(bytes));
+    d.Append(d.Scratch(inst.bytes));
   }
-  d.Source(d.operand(first + 1), bytes);
-  if (inst.mode == kCompareSwap) {
-    d.Source(d.operand(first + 2), bytes);
-  } else {
-    d.Append(d.Scratch(bytes));
-  }
-  switch (type) {
-    case Type::kB32:
-    case Type::kU32:
-      d.Run(Atomic<uint32_t>);
-      break;
-    case Type::kS32:
-      d.Run(Atomic<int32_t>);
-      break;
-    case Type::kB64:
-    case Type::kU64:
-      d.Run(Atomic<uint64_t>);
-      break;
-    case Type::kS64:
-      d.Run(Atomic<int64_t>);
-      break;
-    case Type::kF32:
-      d.Run(Atomic<float>);
-      break;
-    case Type::kF64:
-      d.Run(Atomic<double>);
-      break;
-    default:
-      d.Fail("the type");
-  }
+  d.Address(d.operand(first));
+  d.Source(d.operand(first + 1), inst.bytes);
+  d.Source(d.operand(first + values), inst.bytes);
+  d.Run(Choose(op, type));
   return true;
 }
 

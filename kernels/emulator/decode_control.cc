@@ -1,6 +1,8 @@
-// Branches, returns, barriers and fences.
+// Branches, exits, barriers and fences.
 #include <bit>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "kernels/emulator/decoder.h"
 #include "kernels/emulator/lanes.h"
 
@@ -13,21 +15,38 @@ void Branch(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   cta.Branch(warp, inst, mask, inst.target);
 }
 
-void BranchTable(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  const auto& table = cta.kernel().jump_tables[inst.target];
-  const uint32_t* index = warp.Reg<uint32_t>(inst.r[0]);
-  const uint32_t first = index[std::countr_zero(mask)];
-  bool uniform = true;
-  ForLanes(mask, [&](uint32_t lane) { uniform &= index[lane] == first; });
-  if (!uniform || first >= table.size()) {
+void UniformBranch(Cta& cta, Warp& warp, const Instruction& inst,
+                   uint32_t mask) {
+  if (mask != warp.stack.back().mask) {
     cta.Fault(warp, std::countr_zero(mask),
-              "brx.idx whose index differs among lanes or is past its table");
+              "divergence: bra.uni taken by some lanes only");
     return;
   }
-  cta.Branch(warp, inst, mask, table[first]);
+  cta.Branch(warp, inst, mask, inst.target);
 }
 
-void Return(Cta& cta, Warp& warp, const Instruction&, uint32_t mask) {
+// brx.idx: one target after another peels its lanes off.
+void IndexedBranch(Cta& cta, Warp& warp, const Instruction& inst,
+                   uint32_t mask) {
+  const auto& table = cta.kernel().jump_tables[inst.target];
+  const uint32_t* index = warp.Reg<uint32_t>(inst.r[0]);
+  const uint32_t leader = std::countr_zero(mask);
+  if (index[leader] >= table.size()) {
+    cta.Fault(warp, leader,
+              absl::StrFormat("brx.idx with index %d of %d targets",
+                              index[leader], table.size()));
+    return;
+  }
+  uint32_t same = 0;
+  ForLanes(mask, [&](uint32_t lane) {
+    if (index[lane] == index[leader]) same |= 1u << lane;
+  });
+  // Lanes with other indices stay at this statement.
+  if (same != mask) --warp.stack.back().pc;
+  cta.Branch(warp, inst, same, table[index[leader]]);
+}
+
+void Exit(Cta& cta, Warp& warp, const Instruction&, uint32_t mask) {
   cta.Exit(warp, mask);
 }
 
@@ -35,74 +54,114 @@ void Trap(Cta& cta, Warp& warp, const Instruction&, uint32_t mask) {
   cta.Fault(warp, std::countr_zero(mask), "trap");
 }
 
-// r: barrier id, thread count (0: all), result, predicate of reductions.
-void Barrier(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  if (!cta.RequireConverged(warp, mask, "a CTA barrier")) return;
-  const uint32_t lane = std::countr_zero(mask);
-  const auto kind = static_cast<BarrierKind>(inst.mode);
-  uint32_t votes = 0;
-  if (kind != BarrierKind::kSync && kind != BarrierKind::kArrive) {
-    votes = *warp.Reg<uint32_t>(inst.r[3]);
-    if (inst.Has(Instruction::kNegate)) votes = ~votes;
-    votes &= mask;
+// The value all live lanes agree on; false after a fault.
+bool Uniform(Cta& cta, Warp& warp, uint32_t slot, uint32_t mask,
+             absl::string_view what, uint32_t* value) {
+  const uint32_t* x = warp.Reg<uint32_t>(slot);
+  *value = x[std::countr_zero(mask)];
+  bool same = true;
+  ForLanes(mask, [&](uint32_t lane) { same &= x[lane] == *value; });
+  if (!same) {
+    cta.Fault(warp, std::countr_zero(mask),
+              absl::StrCat("lanes of the warp disagree on the ", what));
   }
-  cta.ArriveAtBarrier(warp, warp.Reg<uint32_t>(inst.r[0])[lane],
-                      warp.Reg<uint32_t>(inst.r[1])[lane], kind, votes,
-                      inst.r[2]);
+  return same;
 }
 
-void WarpBarrier(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  const uint32_t lane = std::countr_zero(mask);
-  const uint32_t named = warp.Reg<uint32_t>(inst.r[0])[lane] & warp.live;
-  if (mask != named) {
-    cta.Fault(warp, lane,
-              "divergence: bar.warp.sync by other lanes than its mask names");
-    return;
+// r: id, threads, predicate, result. count: how many of the first two.
+void Barrier(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
+  if (!cta.RequireConverged(warp, mask, "barrier")) return;
+  uint32_t id = 0, threads = 0;
+  if (!Uniform(cta, warp, inst.r[0], mask, "barrier", &id)) return;
+  if (inst.count > 1) {
+    if (!Uniform(cta, warp, inst.r[1], mask, "number of threads", &threads)) {
+      return;
+    }
+    if (threads == 0) {
+      cta.Fault(warp, std::countr_zero(mask), "barrier for 0 threads");
+      return;
+    }
   }
-  cta.SyncWarp(warp);
+  uint32_t votes = *warp.Reg<uint32_t>(inst.r[2]);
+  if (inst.Has(Instruction::kNegate)) votes = ~votes;
+  cta.ArriveAtBarrier(warp, id, threads, static_cast<BarrierKind>(inst.mode),
+                      votes & mask, inst.r[3]);
+}
+
+void SyncWarp(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
+  const uint32_t* members = warp.Reg<uint32_t>(inst.r[0]);
+  bool good = true;
+  ForLanesWhile(mask, [&](uint32_t lane) {
+    // Lanes may come in several groups, each naming itself.
+    good = (members[lane] >> lane & 1) != 0 &&
+           (members[lane] & warp.live & ~mask) == 0;
+    if (!good) {
+      cta.Fault(warp, lane,
+                absl::StrFormat("divergence: bar.warp.sync for lanes 0x%08x "
+                                "by lanes 0x%08x",
+                                members[lane], mask));
+    }
+    return good;
+  });
+  if (good && mask == warp.live) cta.SyncWarp(warp);
 }
 
 void DecodeBarrier(InstructionDecoder& d) {
   Instruction& inst = d.inst();
-  d.Take("cta");
-  Operand zero;
-  zero.kind = Operand::Kind::kInteger;
-  BarrierKind kind = BarrierKind::kSync;
-  if (d.Take("warp")) {
-    if (!d.Take("sync")) d.Fail("the warp barrier");
+  if (d.name() == "bar" && d.Take("warp")) {
+    if (!d.Take("sync")) d.Fail("the operation");
     d.ExpectDone();
     d.Source(d.operand(0), 4);
-    d.Run(WarpBarrier);
+    d.Run(SyncWarp);
     return;
   }
-  if (d.Take("sync")) {
-    kind = BarrierKind::kSync;
-  } else if (d.Take("arrive")) {
+  d.Take("cta");
+  BarrierKind kind = BarrierKind::kSync;
+  Type type = Type::kNone;
+  if (d.Take("arrive")) {
     kind = BarrierKind::kArrive;
   } else if (d.Take("red")) {
+    d.Take("aligned");
     kind = d.Take("popc")  ? BarrierKind::kPopc
            : d.Take("and") ? BarrierKind::kAnd
                            : BarrierKind::kOr;
-    if (kind == BarrierKind::kOr) d.Take("or");
-  } else {
-    d.Fail("the barrier's operation");
+    if (kind == BarrierKind::kOr && !d.Take("or")) d.Fail("the operation");
+    d.Take("aligned");
+    type = d.TakeType();
+    if (type != (kind == BarrierKind::kPopc ? Type::kU32 : Type::kPred)) {
+      d.Fail("the type");
+    }
+  } else if (!d.Take("sync")) {
+    d.Fail("the operation");
   }
-  d.Take("aligned");
-  const bool reduces =
-      kind != BarrierKind::kSync && kind != BarrierKind::kArrive;
-  if (reduces) d.TakeType();
   d.Take("aligned");
   d.ExpectDone();
   inst.mode = static_cast<uint8_t>(kind);
-  const size_t first = reduces ? 1 : 0;
-  const size_t inputs = d.operand_count() - (reduces ? 2 : 0);
+  const size_t first = type == Type::kNone ? 0 : 1;
+  const size_t predicates = first;
+  inst.count = d.operand_count() - first - predicates;
+  if (inst.count != 1 && inst.count != 2) d.Fail("the number of operands");
   d.Source(d.operand(first), 4);
-  d.Source(inputs == 2 ? d.operand(first + 1) : zero, 4);
-  if (reduces) {
+  d.Source(d.operand(first + inst.count - 1), 4);
+  if (type == Type::kNone) {
+    d.Append(d.Scratch(1));
+    d.Append(d.Scratch(1));
+  } else {
+    d.PredicateSource(d.operand(first + inst.count));
     d.Destination(d.operand(0), kind == BarrierKind::kPopc ? 4 : 1);
-    d.PredicateSource(d.operand(d.operand_count() - 1));
   }
   d.Run(Barrier);
+}
+
+void DecodeIndexedBranch(InstructionDecoder& d) {
+  Instruction& inst = d.inst();
+  d.Take("idx");
+  d.Take("uni");
+  d.ExpectDone();
+  d.Source(d.operand(0), 4);
+  inst.jump_table = true;
+  inst.target = d.JumpTable(d.operand(1));
+  d.Run(IndexedBranch);
 }
 
 }  // namespace
@@ -111,31 +170,26 @@ bool DecodeControl(InstructionDecoder& d) {
   const absl::string_view name = d.name();
   Instruction& inst = d.inst();
   if (name == "bra") {
-    d.Take("uni");
+    const bool uniform = d.Take("uni");
     d.ExpectDone();
     inst.target = d.Label(d.operand(0));
-    d.Run(Branch);
+    d.Run(uniform ? UniformBranch : Branch);
   } else if (name == "brx") {
-    if (!d.Take("idx")) d.Fail("the branch");
-    d.Take("uni");
-    d.ExpectDone();
-    d.Source(d.operand(0), 4);
-    inst.target = d.JumpTable(d.operand(1));
-    inst.jump_table = true;
-    d.Run(BranchTable);
+    DecodeIndexedBranch(d);
   } else if (name == "ret" || name == "exit") {
     d.Take("uni");
     d.ExpectDone();
     inst.ends_lane = true;
-    d.Run(Return);
+    d.Run(Exit);
   } else if (name == "trap") {
-    inst.ends_lane = true;
     d.Run(Trap);
   } else if (name == "bar" || name == "barrier") {
     DecodeBarrier(d);
   } else if (name == "membar" || name == "fence" || name == "nanosleep" ||
-             name == "griddepcontrol" || name == "pragma") {
-    // CTAs run one after another and accesses in order: nothing to wait for.
+             name == "griddepcontrol" || name == "setmaxnreg" ||
+             name == "pmevent" || name == "brkpt") {
+    // Memory is sequentially consistent here; time and register counts are
+    // not modelled; launches do not overlap.
     d.Run(Nothing);
   } else {
     return false;

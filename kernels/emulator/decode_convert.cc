@@ -32,9 +32,9 @@ struct Codec {
   static void Store(std::byte* p, T x, uint32_t register_bytes) {
     if constexpr (std::is_integral_v<T>) {
       // Extended to the register by its own sign.
-      const uint64_t wide =
-          std::is_signed_v<T> ? static_cast<uint64_t>(static_cast<int64_t>(x))
-                              : static_cast<uint64_t>(x);
+      const uint64_t wide = std::is_signed_v<T>
+                                ? static_cast<uint64_t>(static_cast<int64_t>(x))
+                                : static_cast<uint64_t>(x);
       std::memcpy(p, &wide, register_bytes);
     } else {
       std::memcpy(p, &x, sizeof(T));
@@ -52,10 +52,11 @@ struct Codec<Bits16<Format>> {
 };
 
 template <typename T>
-T ToInteger(double x, Rounding rounding) {
-  // NaN becomes 0, or of the 64-bit types the sign bit; the rest clamps.
+T ToInteger(double x, Rounding rounding, bool any_64_bits) {
+  // NaN becomes 0, or, if either type has 64 bits, the sign bit alone.
   if (std::isnan(x)) {
-    return sizeof(T) == 8 ? static_cast<T>(uint64_t{1} << 63) : T{0};
+    return any_64_bits ? static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1))
+                       : T{0};
   }
   const double r = RoundToIntegral(x, rounding);
   constexpr T kMin = std::numeric_limits<T>::min();
@@ -91,9 +92,16 @@ void FloatToInteger(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
   const std::byte* a = warp.frame + inst.r[1];
   const uint32_t to = inst.register_bytes, from = inst.bytes;
   const auto rounding = static_cast<Rounding>(inst.mode & kRoundingMask);
+  const bool flush =
+      std::is_same_v<From, float> && inst.Has(Instruction::kFlushSubnormals);
   ForLanes(mask, [=](uint32_t i) {
-    const double x = Codec<From>::Load(a + i * from);
-    Codec<To>::Store(d + i * to, ToInteger<To>(x, rounding), to);
+    double x = Codec<From>::Load(a + i * from);
+    if (flush) x = FlushSubnormal(static_cast<float>(x));
+    Codec<To>::Store(
+        d + i * to,
+        ToInteger<To>(x, rounding,
+                      sizeof(To) == 8 || std::is_same_v<From, double>),
+        to);
   });
 }
 
@@ -167,25 +175,39 @@ void PackPair(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
 template <typename F>
 Handler ByInteger(Type type, F f) {
   switch (type) {
-    case Type::kU8: return f(uint8_t{});
-    case Type::kU16: return f(uint16_t{});
-    case Type::kU32: return f(uint32_t{});
-    case Type::kU64: return f(uint64_t{});
-    case Type::kS8: return f(int8_t{});
-    case Type::kS16: return f(int16_t{});
-    case Type::kS32: return f(int32_t{});
-    case Type::kS64: return f(int64_t{});
-    default: return nullptr;
+    case Type::kU8:
+      return f(uint8_t{});
+    case Type::kU16:
+      return f(uint16_t{});
+    case Type::kU32:
+      return f(uint32_t{});
+    case Type::kU64:
+      return f(uint64_t{});
+    case Type::kS8:
+      return f(int8_t{});
+    case Type::kS16:
+      return f(int16_t{});
+    case Type::kS32:
+      return f(int32_t{});
+    case Type::kS64:
+      return f(int64_t{});
+    default:
+      return nullptr;
   }
 }
 template <typename F>
 Handler ByFloat(Type type, F f) {
   switch (type) {
-    case Type::kF16: return f(Bits16<Half>{});
-    case Type::kBF16: return f(Bits16<BFloat>{});
-    case Type::kF32: return f(float{});
-    case Type::kF64: return f(double{});
-    default: return nullptr;
+    case Type::kF16:
+      return f(Bits16<Half>{});
+    case Type::kBF16:
+      return f(Bits16<BFloat>{});
+    case Type::kF32:
+      return f(float{});
+    case Type::kF64:
+      return f(double{});
+    default:
+      return nullptr;
   }
 }
 

@@ -15,8 +15,24 @@ namespace hone::emulator {
 namespace {
 
 enum class Op : uint8_t {
-  kAdd, kSub, kMul, kFma, kDiv, kRcp, kSqrt, kRsqrt, kEx2, kLg2, kSin, kCos,
-  kTanh, kMin, kMax, kNeg, kAbs, kCopySign,
+  kAdd,
+  kSub,
+  kMul,
+  kFma,
+  kDiv,
+  kRcp,
+  kSqrt,
+  kRsqrt,
+  kEx2,
+  kLg2,
+  kSin,
+  kCos,
+  kTanh,
+  kMin,
+  kMax,
+  kNeg,
+  kAbs,
+  kCopySign,
 };
 
 // Instruction::mode: the rounding, and these.
@@ -36,26 +52,42 @@ double Smaller(double a, double b, bool propagate_nan) {
 template <Op kOp>
 double Compute(const Instruction& inst, double a, double b, double c) {
   switch (kOp) {
-    case Op::kAdd: return AddToOdd(a, b);
-    case Op::kSub: return AddToOdd(a, -b);
-    case Op::kMul: return a * b;
-    case Op::kFma: return FmaToOdd(a, b, c);
-    case Op::kDiv: return a / b;
-    case Op::kRcp: return 1.0 / a;
-    case Op::kSqrt: return std::sqrt(a);
-    case Op::kRsqrt: return 1.0 / std::sqrt(a);
-    case Op::kEx2: return std::exp2(a);
-    case Op::kLg2: return std::log2(a);
-    case Op::kSin: return std::sin(a);
-    case Op::kCos: return std::cos(a);
-    case Op::kTanh: return std::tanh(a);
+    case Op::kAdd:
+      return AddToOdd(a, b);
+    case Op::kSub:
+      return AddToOdd(a, -b);
+    case Op::kMul:
+      return a * b;
+    case Op::kFma:
+      return FmaToOdd(a, b, c);
+    case Op::kDiv:
+      return a / b;
+    case Op::kRcp:
+      return 1.0 / a;
+    case Op::kSqrt:
+      return std::sqrt(a);
+    case Op::kRsqrt:
+      return 1.0 / std::sqrt(a);
+    case Op::kEx2:
+      return std::exp2(a);
+    case Op::kLg2:
+      return std::log2(a);
+    case Op::kSin:
+      return std::sin(a);
+    case Op::kCos:
+      return std::cos(a);
+    case Op::kTanh:
+      return std::tanh(a);
     case Op::kMin:
       return Smaller(a, b, (inst.mode & kPropagateNan) != 0);
     case Op::kMax:
       return -Smaller(-a, -b, (inst.mode & kPropagateNan) != 0);
-    case Op::kNeg: return -a;
-    case Op::kAbs: return std::abs(a);
-    case Op::kCopySign: return std::copysign(b, a);
+    case Op::kNeg:
+      return -a;
+    case Op::kAbs:
+      return std::abs(a);
+    case Op::kCopySign:
+      return std::copysign(b, a);
   }
   return 0;
 }
@@ -98,21 +130,20 @@ uint16_t Apply16(const Instruction& inst, uint16_t a, uint16_t b, uint16_t c) {
     return inst.Has(Instruction::kFlushSubnormals) && subnormal ? x & 0x8000
                                                                 : x;
   };
-  double x = Compute<kOp>(inst, Decode16<Format>(flush(a)),
-                          Decode16<Format>(flush(b)),
-                          Decode16<Format>(flush(c)));
+  double x =
+      Compute<kOp>(inst, Decode16<Format>(flush(a)), Decode16<Format>(flush(b)),
+                   Decode16<Format>(flush(c)));
   if (inst.Has(Instruction::kSaturate)) x = Saturate(x);
   if ((inst.mode & kRelu) != 0 && x < 0) x = 0;
-  return flush(Encode16<Format>(
-      x, static_cast<Rounding>(inst.mode & kRoundingMask)));
+  return flush(
+      Encode16<Format>(x, static_cast<Rounding>(inst.mode & kRoundingMask)));
 }
 
 template <Op kOp, typename Format>
 uint32_t ApplyPacked(const Instruction& inst, uint32_t a, uint32_t b,
                      uint32_t c) {
   const uint32_t low = Apply16<kOp, Format>(inst, a, b, c);
-  const uint32_t high =
-      Apply16<kOp, Format>(inst, a >> 16, b >> 16, c >> 16);
+  const uint32_t high = Apply16<kOp, Format>(inst, a >> 16, b >> 16, c >> 16);
   return high << 16 | low;
 }
 

@@ -22,7 +22,8 @@ inline void ToRegister(std::byte* to, const std::byte* from,
   std::memcpy(&bits, from, inst.bytes);
   if (inst.Has(Instruction::kSigned)) {
     const int unused = 64 - 8 * inst.bytes;
-    bits = static_cast<uint64_t>(static_cast<int64_t>(bits << unused) >> unused);
+    bits =
+        static_cast<uint64_t>(static_cast<int64_t>(bits << unused) >> unused);
   }
   std::memcpy(to, &bits, inst.register_bytes);
 }
@@ -40,8 +41,8 @@ void Load(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       return false;
     }
     for (uint32_t e = 0; e < inst.count; ++e) {
-      ToRegister(warp.frame + inst.r[e] + lane * width,
-                 buffer + e * inst.bytes, inst);
+      ToRegister(warp.frame + inst.r[e] + lane * width, buffer + e * inst.bytes,
+                 inst);
     }
     return true;
   });
@@ -131,8 +132,7 @@ void LoadMatrix(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   }
 }
 
-void StoreMatrix(Cta& cta, Warp& warp, const Instruction& inst,
-                 uint32_t mask) {
+void StoreMatrix(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   if (!cta.RequireConverged(warp, mask, "stmatrix") ||
       !RequireAllLanes(cta, warp, mask, "stmatrix")) {
     return;

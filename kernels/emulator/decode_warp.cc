@@ -1,222 +1,302 @@
-// Warp-wide exchange: shfl, vote, match, redux, activemask, elect.
+// Exchanges and votes between the lanes of a warp.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "absl/strings/str_format.h"
 #include "kernels/emulator/decoder.h"
 #include "kernels/emulator/lanes.h"
 
 namespace hone::emulator {
 namespace {
 
-// The lanes that take part are those that the member mask names; they must all
-// be here.
-bool RequireMembers(Cta& cta, Warp& warp, uint32_t members, uint32_t mask) {
-  if ((members & warp.live) == mask) return true;
-  cta.Fault(warp, std::countr_zero(mask),
-            "divergence: a warp-wide instruction by other lanes than its "
-            "member mask names");
-  return false;
+// Every lane must name itself, and only lanes that are here or have exited.
+// Faults otherwise.
+bool CheckMembers(Cta& cta, Warp& warp, uint32_t slot, uint32_t mask,
+                  absl::string_view what) {
+  const uint32_t* members = warp.Reg<uint32_t>(slot);
+  bool good = true;
+  ForLanesWhile(mask, [&](uint32_t lane) {
+    good = (members[lane] >> lane & 1) != 0 &&
+           (members[lane] & warp.live & ~mask) == 0;
+    if (!good) {
+      cta.Fault(warp, lane,
+                absl::StrFormat("inactive lanes: %s with member mask 0x%08x "
+                                "executed by lanes 0x%08x",
+                                what, members[lane], mask));
+    }
+    return good;
+  });
+  return good;
 }
 
-enum ShuffleMode : uint8_t { kUp, kDown, kButterfly, kIndex };
+enum Shuffle : uint8_t { kUp, kDown, kButterfly, kIndex };
 
-// r: destination, predicate, source, lane, clamp, members.
-void Shuffle(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  const uint32_t first = std::countr_zero(mask);
-  if (!RequireMembers(cta, warp, warp.Reg<uint32_t>(inst.r[5])[first], mask)) {
-    return;
-  }
-  const uint32_t* source = warp.Reg<uint32_t>(inst.r[2]);
-  uint32_t values[kWarpSize];
-  std::copy_n(source, kWarpSize, values);
+// r: value, predicate, source, lane operand, clamp and segments, members.
+void ShuffleLanes(Cta& cta, Warp& warp, const Instruction& inst,
+                  uint32_t mask) {
+  if (!CheckMembers(cta, warp, inst.r[5], mask, "shfl.sync")) return;
+  uint32_t in[kWarpSize];
+  std::memcpy(in, warp.Reg<uint32_t>(inst.r[2]), sizeof(in));
+  uint32_t* d = warp.Reg<uint32_t>(inst.r[0]);
+  const uint32_t* b = warp.Reg<uint32_t>(inst.r[3]);
+  const uint32_t* c = warp.Reg<uint32_t>(inst.r[4]);
   uint32_t in_range = 0;
-  ForLanesWhile(mask, [&](uint32_t lane) {
-    const uint32_t b = warp.Reg<uint32_t>(inst.r[3])[lane] & 31;
-    const uint32_t c = warp.Reg<uint32_t>(inst.r[4])[lane];
-    const uint32_t segment = c >> 8 & 31;
-    const uint32_t clamp = c & 31;
-    const uint32_t low = lane & segment;
-    const uint32_t high = low | (clamp & ~segment);
-    uint32_t from = 0;
+  uint32_t from_lane[kWarpSize] = {};
+  ForLanes(mask, [&](uint32_t lane) {
+    const uint32_t segment = c[lane] >> 8 & 31;
+    const int clamp = c[lane] & 31;
+    const int bound = static_cast<int>((lane & segment) | (clamp & ~segment));
+    const uint32_t by = b[lane] & 31;
+    int j = 0;
     bool valid = false;
     switch (inst.mode) {
       case kUp:
-        from = lane - b;
-        valid = static_cast<int32_t>(from) >= static_cast<int32_t>(high);
+        j = static_cast<int>(lane) - static_cast<int>(by);
+        valid = j >= bound;
         break;
       case kDown:
-        from = lane + b;
-        valid = from <= high;
+        j = static_cast<int>(lane + by);
+        valid = j <= bound;
         break;
       case kButterfly:
-        from = lane ^ b;
-        valid = from <= high;
+        j = static_cast<int>(lane ^ by);
+        valid = j <= bound;
         break;
-      default:
-        from = low | (b & ~segment);
-        valid = from <= high;
+      case kIndex:
+        j = static_cast<int>((lane & segment) | (by & ~segment));
+        valid = j <= bound;
+        break;
     }
-    if (!valid) from = lane;
-    if ((mask >> from & 1) == 0) {
-      cta.Fault(warp, lane, "shfl reads a lane that does not take part");
+    from_lane[lane] = valid ? static_cast<uint32_t>(j) : lane;
+    if (valid) in_range |= 1u << lane;
+  });
+  ForLanesWhile(mask, [&](uint32_t lane) {
+    if ((mask >> from_lane[lane] & 1) == 0) {
+      cta.Fault(warp, lane,
+                absl::StrFormat("inactive lanes: shfl.sync reads from lane "
+                                "%d, which does not take part",
+                                from_lane[lane]));
       return false;
     }
-    warp.Reg<uint32_t>(inst.r[0])[lane] = values[from];
-    if (valid) in_range |= 1u << lane;
+    d[lane] = in[from_lane[lane]];
     return true;
   });
   SetPredicate(warp, inst.r[1], mask, in_range);
 }
 
-enum VoteMode : uint8_t { kAll, kAny, kUni, kBallot };
+enum Vote : uint8_t { kAll, kAny, kUniform, kBallot };
 
 // r: destination, predicate, members.
-void Vote(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  const uint32_t first = std::countr_zero(mask);
-  if (!RequireMembers(cta, warp, warp.Reg<uint32_t>(inst.r[2])[first], mask)) {
-    return;
-  }
-  uint32_t votes = *warp.Reg<uint32_t>(inst.r[1]);
-  if (inst.Has(Instruction::kNegate)) votes = ~votes;
-  votes &= mask;
-  if (inst.mode == kBallot) {
-    ForLanes(mask, [&](uint32_t lane) {
-      warp.Reg<uint32_t>(inst.r[0])[lane] = votes;
-    });
-    return;
-  }
-  const bool value = inst.mode == kAll   ? votes == mask
-                     : inst.mode == kAny ? votes != 0
-                                         : votes == mask || votes == 0;
-  SetPredicate(warp, inst.r[0], mask, value ? kAllLanes : 0);
+void VoteLanes(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
+  if (!CheckMembers(cta, warp, inst.r[2], mask, "vote.sync")) return;
+  uint32_t p = *warp.Reg<uint32_t>(inst.r[1]);
+  if (inst.Has(Instruction::kNegate)) p = ~p;
+  const uint32_t* members = warp.Reg<uint32_t>(inst.r[2]);
+  uint32_t result = 0;
+  ForLanes(mask, [&](uint32_t lane) {
+    const uint32_t group = members[lane] & mask;
+    const uint32_t ayes = p & group;
+    bool holds = false;
+    switch (inst.mode) {
+      case kAll:
+        holds = ayes == group;
+        break;
+      case kAny:
+        holds = ayes != 0;
+        break;
+      case kUniform:
+        holds = ayes == group || ayes == 0;
+        break;
+      case kBallot:
+        warp.Reg<uint32_t>(inst.r[0])[lane] = ayes;
+        return;
+    }
+    if (holds) result |= 1u << lane;
+  });
+  if (inst.mode != kBallot) SetPredicate(warp, inst.r[0], mask, result);
 }
 
-enum ReduceMode : uint8_t { kRAdd, kRMin, kRMax, kRAnd, kROr, kRXor };
+// match.any and match.all. r: destination, predicate, value, members.
+// mode: 1 for all.
+template <typename T>
+void Match(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
+  if (!CheckMembers(cta, warp, inst.r[3], mask, "match.sync")) return;
+  const T* a = warp.Reg<T>(inst.r[2]);
+  const uint32_t* members = warp.Reg<uint32_t>(inst.r[3]);
+  uint32_t out[kWarpSize] = {};
+  uint32_t all = 0;
+  ForLanes(mask, [&](uint32_t lane) {
+    const uint32_t group = members[lane] & mask;
+    uint32_t same = 0;
+    ForLanes(group, [&](uint32_t other) {
+      if (a[other] == a[lane]) same |= 1u << other;
+    });
+    out[lane] = inst.mode == 0 ? same : same == group ? group : 0;
+    if (same == group) all |= 1u << lane;
+  });
+  ForLanes(mask, [&](uint32_t lane) {
+    warp.Reg<uint32_t>(inst.r[0])[lane] = out[lane];
+  });
+  SetPredicate(warp, inst.r[1], mask, all);
+}
+
+enum Reduction : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 
 template <typename T>
 void Reduce(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  const uint32_t first = std::countr_zero(mask);
-  if (!RequireMembers(cta, warp, warp.Reg<uint32_t>(inst.r[2])[first], mask)) {
-    return;
-  }
-  const T* values = warp.Reg<T>(inst.r[1]);
-  T out = values[first];
-  ForLanes(mask & (mask - 1), [&](uint32_t lane) {
-    const T v = values[lane];
-    switch (inst.mode) {
-      case kRAdd:
-        out = static_cast<T>(static_cast<uint32_t>(out) +
-                             static_cast<uint32_t>(v));
-        break;
-      case kRMin:
-        out = std::min(out, v);
-        break;
-      case kRMax:
-        out = std::max(out, v);
-        break;
-      case kRAnd:
-        out &= v;
-        break;
-      case kROr:
-        out |= v;
-        break;
-      default:
-        out ^= v;
-    }
+  if (!CheckMembers(cta, warp, inst.r[2], mask, "redux.sync")) return;
+  T in[kWarpSize];
+  std::memcpy(in, warp.Reg<T>(inst.r[1]), sizeof(in));
+  const uint32_t* members = warp.Reg<uint32_t>(inst.r[2]);
+  ForLanes(mask, [&](uint32_t lane) {
+    T x = in[lane];
+    ForLanes(members[lane] & mask & ~(1u << lane), [&](uint32_t other) {
+      const T y = in[other];
+      switch (inst.mode) {
+        case kAdd:
+          x = static_cast<T>(static_cast<uint32_t>(x) +
+                             static_cast<uint32_t>(y));
+          break;
+        case kMin:
+          x = std::min(x, y);
+          break;
+        case kMax:
+          x = std::max(x, y);
+          break;
+        case kAnd:
+          x &= y;
+          break;
+        case kOr:
+          x |= y;
+          break;
+        case kXor:
+          x ^= y;
+          break;
+      }
+    });
+    warp.Reg<T>(inst.r[0])[lane] = x;
   });
-  ForLanes(mask, [&](uint32_t lane) { warp.Reg<T>(inst.r[0])[lane] = out; });
 }
 
 void ActiveMask(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
-  ForLanes(mask,
-           [&](uint32_t lane) { warp.Reg<uint32_t>(inst.r[0])[lane] = mask; });
+  uint32_t* d = warp.Reg<uint32_t>(inst.r[0]);
+  ForLanes(mask, [=](uint32_t lane) { d[lane] = mask; });
 }
 
-// r: leader's lane, predicate, members.
+// r: elected lane, predicate, members.
 void Elect(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  const uint32_t first = std::countr_zero(mask);
-  if (!RequireMembers(cta, warp, warp.Reg<uint32_t>(inst.r[2])[first], mask)) {
-    return;
-  }
-  ForLanes(mask,
-           [&](uint32_t lane) { warp.Reg<uint32_t>(inst.r[0])[lane] = first; });
-  SetPredicate(warp, inst.r[1], mask, 1u << first);
+  if (!CheckMembers(cta, warp, inst.r[2], mask, "elect.sync")) return;
+  const uint32_t* members = warp.Reg<uint32_t>(inst.r[2]);
+  uint32_t elected = 0;
+  ForLanes(mask, [&](uint32_t lane) {
+    const uint32_t leader = std::countr_zero(members[lane] & mask);
+    warp.Reg<uint32_t>(inst.r[0])[lane] = leader;
+    elected |= 1u << leader;
+  });
+  SetPredicate(warp, inst.r[1], mask, elected);
 }
 
-// "d|p": two destinations; "d" alone: the second is a scratch slot.
-void PairDestination(InstructionDecoder& d, const Operand& operand) {
+// A destination "d" or "d|p".
+void ValueAndPredicate(InstructionDecoder& d, const Operand& operand) {
   if (operand.kind == Operand::Kind::kPair) {
     d.Destination(operand.elements[0], 4);
-    d.Destination(operand.elements[1], InstructionDecoder::kPredBytes);
+    d.Destination(operand.elements[1], 1);
   } else {
     d.Destination(operand, 4);
-    d.Append(d.Scratch(InstructionDecoder::kPredBytes));
+    d.Append(d.Scratch(1));
   }
+}
+
+void DecodeShuffle(InstructionDecoder& d) {
+  if (!d.Take("sync")) d.Fail("shfl without .sync");
+  Instruction& inst = d.inst();
+  inst.mode = d.Take("up")     ? kUp
+              : d.Take("down") ? kDown
+              : d.Take("bfly") ? kButterfly
+                               : kIndex;
+  if (inst.mode == kIndex && !d.Take("idx")) d.Fail("the mode");
+  if (d.TakeType() != Type::kB32) d.Fail("the type");
+  d.ExpectDone();
+  ValueAndPredicate(d, d.operand(0));
+  for (size_t i = 1; i < 5; ++i) d.Source(d.operand(i), 4);
+  d.Run(ShuffleLanes);
+}
+
+void DecodeVote(InstructionDecoder& d) {
+  if (!d.Take("sync")) d.Fail("vote without .sync");
+  Instruction& inst = d.inst();
+  inst.mode = d.Take("all")   ? kAll
+              : d.Take("any") ? kAny
+              : d.Take("uni") ? kUniform
+                              : kBallot;
+  if (inst.mode == kBallot && !d.Take("ballot")) d.Fail("the mode");
+  const Type type = d.TakeType();
+  if (type != (inst.mode == kBallot ? Type::kB32 : Type::kPred)) {
+    d.Fail("the type");
+  }
+  d.ExpectDone();
+  d.Destination(d.operand(0), inst.mode == kBallot ? 4 : 1);
+  d.PredicateSource(d.operand(1));
+  d.Source(d.operand(2), 4);
+  d.Run(VoteLanes);
+}
+
+void DecodeMatch(InstructionDecoder& d) {
+  Instruction& inst = d.inst();
+  inst.mode = d.Take("all") ? 1 : 0;
+  if (inst.mode == 0 && !d.Take("any")) d.Fail("the mode");
+  if (!d.Take("sync")) d.Fail("match without .sync");
+  const Type type = d.TakeType();
+  d.ExpectDone();
+  ValueAndPredicate(d, d.operand(0));
+  d.Source(d.operand(1), BytesOf(type));
+  d.Source(d.operand(2), 4);
+  d.Run(type == Type::kB32   ? Match<uint32_t>
+        : type == Type::kB64 ? Match<uint64_t>
+                             : Handler{nullptr});
+}
+
+void DecodeRedux(InstructionDecoder& d) {
+  if (!d.Take("sync")) d.Fail("redux without .sync");
+  Instruction& inst = d.inst();
+  static constexpr const char* kNames[] = {"add", "min", "max",
+                                           "and", "or",  "xor"};
+  bool known = false;
+  for (uint8_t i = 0; i < 6 && !known; ++i) {
+    known = d.Take(kNames[i]);
+    inst.mode = i;
+  }
+  const Type type = d.TakeType();
+  d.ExpectDone();
+  if (!known || BytesOf(type) != 4 || IsFloat(type)) d.Fail("the operation");
+  d.Destination(d.operand(0), 4);
+  d.Source(d.operand(1), 4);
+  d.Source(d.operand(2), 4);
+  d.Run(IsSigned(type) ? Reduce<int32_t> : Reduce<uint32_t>);
 }
 
 }  // namespace
 
 bool DecodeWarp(InstructionDecoder& d) {
   const absl::string_view name = d.name();
-  Instruction& inst = d.inst();
   if (name == "shfl") {
-    if (!d.Take("sync")) d.Fail("shfl without .sync");
-    inst.mode = d.Take("up")     ? kUp
-                : d.Take("down") ? kDown
-                : d.Take("bfly") ? kButterfly
-                                 : kIndex;
-    if (inst.mode == kIndex) d.Take("idx");
-    d.TakeType();
-    d.ExpectDone();
-    PairDestination(d, d.operand(0));
-    for (size_t i = 1; i <= 4; ++i) d.Source(d.operand(i), 4);
-    d.Run(Shuffle);
+    DecodeShuffle(d);
   } else if (name == "vote") {
-    if (!d.Take("sync")) d.Fail("vote without .sync");
-    inst.mode = d.Take("all")   ? kAll
-                : d.Take("any") ? kAny
-                : d.Take("uni") ? kUni
-                                : kBallot;
-    if (inst.mode == kBallot) d.Take("ballot");
-    d.TakeType();
-    d.ExpectDone();
-    d.Destination(d.operand(0),
-                  inst.mode == kBallot ? 4 : InstructionDecoder::kPredBytes);
-    d.PredicateSource(d.operand(1));
-    d.Source(d.operand(2), 4);
-    d.Run(Vote);
+    DecodeVote(d);
+  } else if (name == "match") {
+    DecodeMatch(d);
   } else if (name == "redux") {
-    if (!d.Take("sync")) d.Fail("redux without .sync");
-    static constexpr absl::string_view kOps[] = {"add", "min", "max",
-                                                 "and", "or",  "xor"};
-    const absl::string_view op = d.TakeQualifier();
-    const auto* found = std::find(std::begin(kOps), std::end(kOps), op);
-    if (found == std::end(kOps)) {
-      d.Fail("the operation");
-      return true;
-    }
-    inst.mode = static_cast<uint8_t>(found - std::begin(kOps));
-    const Type type = d.TakeType();
-    d.ExpectDone();
-    d.Destination(d.operand(0), 4);
-    d.Source(d.operand(1), 4);
-    d.Source(d.operand(2), 4);
-    if (type == Type::kS32) {
-      d.Run(Reduce<int32_t>);
-    } else if (BytesOf(type) == 4 && !IsFloat(type)) {
-      d.Run(Reduce<uint32_t>);
-    } else {
-      d.Fail("the type");
-    }
+    DecodeRedux(d);
   } else if (name == "activemask") {
-    d.TakeType();
+    if (d.TakeType() != Type::kB32) d.Fail("the type");
     d.ExpectDone();
     d.Destination(d.operand(0), 4);
     d.Run(ActiveMask);
   } else if (name == "elect") {
     if (!d.Take("sync")) d.Fail("elect without .sync");
     d.ExpectDone();
-    PairDestination(d, d.operand(0));
+    ValueAndPredicate(d, d.operand(0));
     d.Source(d.operand(1), 4);
     d.Run(Elect);
   } else {

@@ -57,9 +57,11 @@ void PlaceModuleVariables(const PtxModule& module, Program* program,
       if (!v.initializer.empty()) {
         std::memcpy(&image[at], v.initializer.data(), v.initializer.size());
       }
-      // The base is one past the null page of either window.
+      // .global variables are the first buffer of every launch.
+      const uint64_t base =
+          kLocalBase + (constant ? 0 : uint64_t{1} << kBufferShift);
       (*symbols)[v.name] = {constant ? Space::kConst : Space::kGlobal,
-                            kLocalBase + at};
+                            base + at};
     }
   };
   place(module.variables);
@@ -562,10 +564,9 @@ void InstructionDecoder::Address(const Operand& operand) {
 
 int64_t InstructionDecoder::ParameterOffset(const Operand& operand,
                                             uint32_t bytes) {
-  const Symbol* symbol =
-      operand.kind == Operand::Kind::kAddress
-          ? function_.FindSymbol(operand.elements[0].name)
-          : nullptr;
+  const Symbol* symbol = operand.kind == Operand::Kind::kAddress
+                             ? function_.FindSymbol(operand.elements[0].name)
+                             : nullptr;
   if (symbol == nullptr || symbol->space != Space::kParam) {
     Fail("an address that is no parameter");
     return 0;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,87 +13,157 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/emulator/cta.h"
 #include "kernels/emulator/decoder.h"
-#include "kernels/emulator/global_memory.h"
-#include "kernels/emulator/program.h"
 
 namespace hone::emulator {
 namespace {
 
-// Buffers start in the middle of their range, so that an access before the
-// start is out of bounds and not in another buffer.
-constexpr uint64_t kBufferStart = uint64_t{1} << 30;
-
-absl::string_view NameOf(BufferRole role) {
-  switch (role) {
-    case BufferRole::kA:
-      return "a";
-    case BufferRole::kB:
-      return "b";
-    case BufferRole::kBScale:
-      return "b_scale";
-    case BufferRole::kBias:
-      return "bias";
-    case BufferRole::kC:
-      return "c";
-    case BufferRole::kWorkspace:
-      return "workspace";
-  }
-  return "buffer";
-}
+struct RoleInfo {
+  BufferRole role;
+  const char* name;
+};
+constexpr RoleInfo kRoles[] = {
+    {BufferRole::kA, "A"},           {BufferRole::kB, "B"},
+    {BufferRole::kBScale, "BScale"}, {BufferRole::kBias, "Bias"},
+    {BufferRole::kC, "C"},           {BufferRole::kWorkspace, "Workspace"},
+};
 
 absl::Status CheckPlan(const Kernel& kernel, const LaunchPlan& plan) {
+  const auto error = [&](auto... parts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("launch of kernel ", plan.kernel_name, ": ", parts...));
+  };
   const uint64_t threads = plan.block.Count();
-  if (plan.grid.Count() == 0 || threads == 0 ||
-      threads > kMaxWarps * kWarpSize) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "launch of ", kernel.name, ": grid has ", plan.grid.Count(),
-        " CTAs of ", threads, " threads; legal are at least 1 and 1 to 1024"));
-  }
-  if (plan.cluster.Count() != 1) {
-    return absl::UnimplementedError(absl::StrCat(
-        "launch of ", kernel.name, ": the emulator runs no clusters yet"));
+  if (threads == 0 || threads > 1024) {
+    return error("block has ", threads, " threads; legal are 1 to 1024");
   }
   if (kernel.max_threads != 0 && threads > kernel.max_threads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("launch of ", kernel.name, ": ", threads,
-                     " threads; its launch bound is ", kernel.max_threads));
+    return error("block has ", threads, " threads; the kernel's .maxntid is ",
+                 kernel.max_threads);
+  }
+  if (kernel.required_threads[0] != 0) {
+    const uint32_t* required = kernel.required_threads;
+    if (plan.block != Dim3{required[0], required[1], required[2]}) {
+      return error("block differs from the kernel's .reqntid");
+    }
+  }
+  if (plan.grid.Count() == 0) return error("grid is empty");
+  if (plan.cluster.Count() != 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("launch of kernel ", plan.kernel_name,
+                     ": clusters of more than one CTA are not emulated"));
   }
   if (plan.args.size() != kernel.parameters.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "launch of ", kernel.name, ": ", plan.args.size(),
-        " arguments; the kernel takes ", kernel.parameters.size()));
+    return error(plan.args.size(), " arguments; the kernel takes ",
+                 kernel.parameters.size());
   }
   for (size_t i = 0; i < plan.args.size(); ++i) {
     const uint32_t bytes =
         plan.args[i].kind == LaunchArg::Kind::kBuffer ? 8 : 4;
-    if (kernel.parameters[i].bytes != bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "launch of ", kernel.name, ": argument ", i, " has ", bytes,
-          " bytes; the kernel takes ", kernel.parameters[i].bytes));
+    if (bytes != kernel.parameters[i].bytes) {
+      return error("argument ", i, " has ", bytes, " bytes; parameter ",
+                   kernel.parameters[i].name, " has ",
+                   kernel.parameters[i].bytes);
     }
   }
   return absl::OkStatus();
 }
 
-void Accumulate(const Stats& from, Stats* to) {
-  to->instructions += from.instructions;
-  to->mma += from.mma;
-  to->barriers += from.barriers;
-  to->global_bytes_read += from.global_bytes_read;
-  to->global_bytes_written += from.global_bytes_written;
-  to->shared_bytes_read += from.shared_bytes_read;
-  to->shared_bytes_written += from.shared_bytes_written;
-  to->async_copies += from.async_copies;
+// Binds the buffers and writes the parameters.
+absl::Status Bind(const LaunchPlan& plan, const Bindings& bindings,
+                  const Program& program, std::vector<std::byte>* variables,
+                  GlobalMemory* global, Launch* launch) {
+  const auto error = [&](auto... parts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("launch of kernel ", plan.kernel_name, ": ", parts...));
+  };
+  // The module's own variables come first, in range 0 of the buffers.
+  *variables = program.global_memory;
+  global->Add("of the module's .global variables", variables->data(),
+              variables->size(), /*writable=*/true, variables->size(),
+              kLocalBase);
+  absl::flat_hash_map<BufferRole, uint64_t> addresses;
+  for (const RoleInfo& info : kRoles) {
+    const bool used = std::any_of(
+        plan.args.begin(), plan.args.end(), [&](const LaunchArg& arg) {
+          return arg.kind == LaunchArg::Kind::kBuffer && arg.role == info.role;
+        });
+    if (!used) continue;
+    const auto it = bindings.find(info.role);
+    const bool workspace = info.role == BufferRole::kWorkspace;
+    if (it == bindings.end() || it->second.data == nullptr) {
+      // A kernel may take a pointer it has no use for.
+      if (workspace && plan.workspace_bytes > 0) {
+        return error("buffer ", info.name, " is not bound");
+      }
+      addresses[info.role] = 0;
+      continue;
+    }
+    const HostBuffer& buffer = it->second;
+    uint64_t bytes = buffer.bytes;
+    uint64_t initialized = buffer.initialized ? bytes : 0;
+    if (workspace) {
+      if (bytes < plan.workspace_bytes) {
+        return error("buffer ", info.name, " has ", bytes,
+                     " bytes; the plan needs ", plan.workspace_bytes);
+      }
+      // What the plan does not declare the kernel must not touch.
+      bytes = plan.workspace_bytes;
+      initialized =
+          std::min(bytes, std::max(initialized, plan.workspace_zeroed_bytes));
+      for (uint64_t i = 0; i < plan.workspace_zeroed_bytes && i < bytes; ++i) {
+        if (buffer.data[i] != std::byte{0}) {
+          return error("byte ", i, " of buffer ", info.name,
+                       " is not zero; the first ", plan.workspace_zeroed_bytes,
+                       " must be");
+        }
+      }
+    }
+    // Buffers are promised 16-byte alignment and no more; the workspace 256.
+    addresses[info.role] =
+        global->Add(info.name, buffer.data, bytes, buffer.writable, initialized,
+                    workspace ? 4096 : 4096 + 16);
+  }
+  const Kernel& kernel = *launch->kernel;
+  launch->parameters.assign(kernel.parameter_bytes, std::byte{0});
+  for (size_t i = 0; i < plan.args.size(); ++i) {
+    std::byte* to = &launch->parameters[kernel.parameters[i].offset];
+    if (plan.args[i].kind == LaunchArg::Kind::kBuffer) {
+      const uint64_t address = addresses[plan.args[i].role];
+      std::memcpy(to, &address, sizeof(address));
+    } else {
+      std::memcpy(to, &plan.args[i].value, sizeof(plan.args[i].value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Add(Stats& to, const Stats& from) {
+  to.instructions += from.instructions;
+  to.mma += from.mma;
+  to.barriers += from.barriers;
+  to.global_bytes_read += from.global_bytes_read;
+  to.global_bytes_written += from.global_bytes_written;
+  to.shared_bytes_read += from.shared_bytes_read;
+  to.shared_bytes_written += from.shared_bytes_written;
+  to.async_copies += from.async_copies;
+}
+
+// The CTAs of a grid in an order drawn from the seed.
+std::vector<uint64_t> CtaOrder(uint64_t count, uint64_t seed) {
+  std::vector<uint64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  Random random(seed);
+  for (uint64_t i = count; i > 1; --i) {
+    std::swap(order[i - 1], order[random.Below(static_cast<uint32_t>(i))]);
+  }
+  return order;
 }
 
 }  // namespace
 
 absl::StatusOr<Module> Module::Parse(absl::string_view ptx) {
-  HONE_ASSIGN_OR_RETURN(auto program, DecodeProgram(ptx));
-  if (!program->global_memory.empty()) {
-    return absl::UnimplementedError(
-        "the emulator has no room for variables in global memory");
-  }
+  HONE_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program,
+                        DecodeProgram(ptx));
   return Module(std::move(program));
 }
 
@@ -102,105 +171,83 @@ absl::StatusOr<Stats> Execute(const Module& module, const LaunchPlan& plan,
                               const Bindings& bindings,
                               const Options& options) {
   const Program& program = module.program();
-  const Kernel* kernel = program.FindKernel(plan.kernel_name);
-  if (kernel == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no kernel \"", plan.kernel_name, "\""));
-  }
-  HONE_RETURN_IF_ERROR(CheckPlan(*kernel, plan));
-
-  GlobalMemory global;
   Launch launch;
   launch.program = &program;
-  launch.kernel = kernel;
   launch.plan = &plan;
-  launch.global = &global;
-  launch.constant_memory = &program.constant_memory;
   launch.options = options;
-  launch.parameters.resize(kernel->parameter_bytes);
-  absl::flat_hash_map<BufferRole, uint64_t> addresses;
-  for (size_t i = 0; i < plan.args.size(); ++i) {
-    const LaunchArg& arg = plan.args[i];
-    std::byte* parameter = &launch.parameters[kernel->parameters[i].offset];
-    if (arg.kind == LaunchArg::Kind::kInt32) {
-      std::memcpy(parameter, &arg.value, sizeof(arg.value));
-      continue;
+  launch.kernel = program.FindKernel(plan.kernel_name);
+  if (launch.kernel == nullptr) {
+    std::string names;
+    for (const Kernel& kernel : program.kernels) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", kernel.name);
     }
-    const auto [it, added] = addresses.try_emplace(arg.role, 0);
-    if (added) {
-      const auto bound = bindings.find(arg.role);
-      if (bound == bindings.end()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("launch of ", kernel->name, ": no buffer is bound to ",
-                         NameOf(arg.role)));
-      }
-      const HostBuffer& buffer = bound->second;
-      uint64_t initialized = buffer.initialized ? buffer.bytes : 0;
-      if (arg.role == BufferRole::kWorkspace) {
-        if (buffer.bytes < plan.workspace_bytes) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              "launch of ", kernel->name, ": the workspace has ", buffer.bytes,
-              " bytes; it needs ", plan.workspace_bytes));
-        }
-        initialized =
-            std::max<uint64_t>(initialized, plan.workspace_zeroed_bytes);
-      }
-      it->second = global.Add(NameOf(arg.role), buffer.data, buffer.bytes,
-                              buffer.writable, initialized, kBufferStart);
-    }
-    std::memcpy(parameter, &it->second, sizeof(it->second));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the module has no kernel ", plan.kernel_name, "; it has: ", names));
   }
+  HONE_RETURN_IF_ERROR(CheckPlan(*launch.kernel, plan));
+  GlobalMemory global;
+  launch.global = &global;
+  std::vector<std::byte> variables;
+  HONE_RETURN_IF_ERROR(
+      Bind(plan, bindings, program, &variables, &global, &launch));
 
-  // The order of CTAs is a draw, as on a device.
-  const uint64_t count = plan.grid.Count();
-  std::vector<uint64_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  Random random(options.seed);
-  for (uint64_t i = count; i > 1; --i) {
-    std::swap(order[i - 1], order[random.Next() % i]);
-  }
-
+  const std::vector<uint64_t> order = CtaOrder(plan.grid.Count(), options.seed);
   std::atomic<uint64_t> next{0};
+  std::atomic<uint64_t> executed{0};
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> spent{0};
   absl::Mutex mutex;
-  absl::Status first_failure;
-  Stats stats;
-  const auto run = [&] {
+  Stats total;
+  absl::Status status;
+  const auto work = [&] {
     Cta cta(launch);
-    uint64_t counted = 0;
+    absl::Status result;
     while (!stop) {
-      const uint64_t i = next++;
-      if (i >= count) break;
-      const uint64_t linear = order[i];
-      const Dim3 index = {
+      const uint64_t at = next++;
+      if (at >= order.size()) break;
+      const uint64_t linear = order[at];
+      const Dim3 index{
           static_cast<uint32_t>(linear % plan.grid.x),
           static_cast<uint32_t>(linear / plan.grid.x % plan.grid.y),
           static_cast<uint32_t>(linear / plan.grid.x / plan.grid.y)};
-      const uint64_t used = spent;
-      const uint64_t budget =
+      const uint64_t before = cta.stats().instructions;
+      const uint64_t used = executed;
+      const uint64_t left =
           options.max_instructions > used ? options.max_instructions - used : 0;
-      const absl::Status status =
-          cta.Run(index, options.seed * 0x9e3779b97f4a7c15u + linear, budget);
-      spent += cta.stats().instructions - counted;
-      counted = cta.stats().instructions;
-      if (!status.ok()) {
-        stop = true;
-        absl::MutexLock lock(&mutex);
-        if (first_failure.ok()) first_failure = status;
-      }
+      // Every CTA draws from a stream of its own, so that a CTA behaves alike
+      // whatever ran before it.
+      result = cta.Run(index, Random(options.seed ^ (linear + 1)).Next(), left);
+      executed += cta.stats().instructions - before;
+      if (!result.ok()) break;
     }
     absl::MutexLock lock(&mutex);
-    Accumulate(cta.stats(), &stats);
+    Add(total, cta.stats());
+    if (!result.ok() && status.ok()) {
+      status = result;
+      stop = true;
+    }
   };
   const uint64_t threads =
-      std::clamp<uint64_t>(options.threads, 1, std::max<uint64_t>(count, 1));
+      std::clamp<uint64_t>(options.threads, 1, order.size());
   std::vector<std::thread> helpers;
-  for (uint64_t i = 1; i < threads; ++i) helpers.emplace_back(run);
-  run();
+  for (uint64_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+  work();
   for (std::thread& helper : helpers) helper.join();
-  HONE_RETURN_IF_ERROR(first_failure);
-  return stats;
+  if (!status.ok()) return status;
+
+  // The kernel promised to leave its counters zero.
+  if (plan.workspace_zeroed_bytes > 0) {
+    const auto it = bindings.find(BufferRole::kWorkspace);
+    for (uint64_t i = 0;
+         it != bindings.end() && i < plan.workspace_zeroed_bytes; ++i) {
+      if (it->second.data[i] != std::byte{0}) {
+        return absl::AbortedError(absl::StrCat(
+            "kernel ", plan.kernel_name, ": byte ", i,
+            " of buffer Workspace is not zero after the launch; the first ",
+            plan.workspace_zeroed_bytes, " must be again"));
+      }
+    }
+  }
+  return total;
 }
 
 }  // namespace hone::emulator

@@ -120,9 +120,9 @@ bool ReadMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
                       kLocalBase, bytes);
       break;
     case Space::kParam:
-      from = InWindow(cta, warp, lane, "parameter",
-                      cta.launch().parameters.data(),
-                      cta.launch().parameters.size(), address, 0, bytes);
+      from =
+          InWindow(cta, warp, lane, "parameter", cta.launch().parameters.data(),
+                   cta.launch().parameters.size(), address, 0, bytes);
       break;
     case Space::kGlobal:
     case Space::kGeneric: {
@@ -175,10 +175,10 @@ bool WriteMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
       return true;
     }
     case Space::kLocal: {
-      const std::byte* to = InWindow(
-          cta, warp, lane, "local",
-          warp.local + size_t{lane} * cta.kernel().local_bytes,
-          cta.kernel().local_bytes, address, kLocalBase, bytes);
+      const std::byte* to =
+          InWindow(cta, warp, lane, "local",
+                   warp.local + size_t{lane} * cta.kernel().local_bytes,
+                   cta.kernel().local_bytes, address, kLocalBase, bytes);
       if (to == nullptr ||
           !CheckAlignment(cta, warp, lane, address, bytes, "local write")) {
         return false;

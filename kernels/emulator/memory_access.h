@@ -22,8 +22,7 @@ class LaneAddress {
         offset_(offset) {}
   LaneAddress(Warp& warp, const Instruction& inst, uint32_t slot,
               int64_t offset)
-      : LaneAddress(warp, slot, offset,
-                    inst.Has(Instruction::kWideAddress)) {}
+      : LaneAddress(warp, slot, offset, inst.Has(Instruction::kWideAddress)) {}
   uint64_t operator()(uint32_t lane) const {
     // 32-bit addresses wrap around in 32 bits.
     if (wide_ != nullptr) return wide_[lane] + static_cast<uint64_t>(offset_);

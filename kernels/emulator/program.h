@@ -65,6 +65,7 @@ struct Instruction {
   int64_t immediate = 0;
   uint32_t guard = kNone;       // frame offset of a predicate
   uint32_t target = kNone;      // branch target, statement index
+  int32_t shared_offset = 0;    // cp.async: of its shared address
   uint32_t reconverge = kNone;  // immediate post-dominator
   uint32_t line = 0;            // in the PTX text
   uint32_t location = 0;        // index + 1 in Program::locations
