@@ -1,0 +1,172 @@
+#include "service/cli/connection.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "service/cli/args.h"
+#include "service/convert/grpc_status.h"
+
+namespace hone {
+namespace {
+
+// The address as gRPC names it: what has a slash and no scheme is a path.
+std::string GrpcTarget(const std::string& address) {
+  if (absl::StrContains(address, "/") && !absl::StartsWith(address, "unix:"))
+    return absl::StrCat("unix:", address);
+  return address;
+}
+
+std::unique_ptr<v1::TuningService::Stub> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // A daemon is on this machine or in this cluster, never behind a proxy.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  return v1::TuningService::NewStub(grpc::CreateCustomChannel(
+      GrpcTarget(address), grpc::InsecureChannelCredentials(), arguments));
+}
+
+// Cancels a TuneLayer when Ctrl-C comes. Polls: a signal handler may only
+// count.
+class TuneCanceller {
+ public:
+  TuneCanceller(Connection& connection, grpc::ClientContext& context,
+                const std::atomic<int>& interrupts)
+      : connection_(connection),
+        context_(context),
+        interrupts_(interrupts),
+        before_(interrupts.load()),
+        thread_([this] { Watch(); }) {}
+
+  ~TuneCanceller() {
+    {
+      absl::MutexLock lock(&mutex_);
+      done_ = true;
+    }
+    thread_.join();
+  }
+
+  // The job is this call's own, so Ctrl-C ends it.
+  void Own(const std::string& tune_id) {
+    absl::MutexLock lock(&mutex_);
+    tune_id_ = tune_id;
+  }
+
+  bool interrupted() const { return interrupts_.load() > before_; }
+
+ private:
+  // Waits for the `count`th interrupt; false when the call ended first.
+  bool WaitForInterrupt(int count) {
+    absl::MutexLock lock(&mutex_);
+    while (interrupts_.load() < before_ + count) {
+      if (mutex_.AwaitWithTimeout(absl::Condition(&done_),
+                                  absl::Milliseconds(50)))
+        return false;
+    }
+    return !done_;
+  }
+
+  void Watch() {
+    if (!WaitForInterrupt(1)) return;
+    std::string tune_id;
+    {
+      absl::MutexLock lock(&mutex_);
+      tune_id = tune_id_;
+    }
+    v1::CancelTuneRequest request;
+    request.set_tune_id(tune_id);
+    if (!tune_id.empty() &&
+        connection_.Call(&v1::TuningService::Stub::CancelTune, request).ok() &&
+        !WaitForInterrupt(2))
+      return;
+    context_.TryCancel();
+  }
+
+  Connection& connection_;
+  grpc::ClientContext& context_;
+  const std::atomic<int>& interrupts_;
+  const int before_;
+  absl::Mutex mutex_;
+  std::string tune_id_ ABSL_GUARDED_BY(mutex_);
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Connection::Connection(std::string address)
+    : address_(std::move(address)), stub_(Connect(address_)) {}
+
+void Connection::SetDeadline(grpc::ClientContext& context,
+                             absl::Duration time) {
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoMicroseconds(time));
+}
+
+absl::Status Connection::ToStatus(const grpc::Status& status) const {
+  // Every error of honed carries details; gRPC's own do not.
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+      status.error_details().empty()) {
+    return WithExit(
+        absl::UnavailableError(absl::StrCat(
+            "no honed answers at ", address_, " (", status.error_message(),
+            "); start it with 'hone serve', or name another with --address or "
+            "HONE_ADDRESS")),
+        Exit::kUnreachable);
+  }
+  return FromGrpcStatus(status);
+}
+
+absl::StatusOr<TuneOutcome> RunTune(
+    Connection& connection, const v1::TuneLayerRequest& request,
+    const std::atomic<int>& interrupts,
+    const std::function<void(const v1::TuneLayerResponse&)>& on_event) {
+  grpc::ClientContext context;
+  TuneCanceller canceller(connection, context, interrupts);
+  const auto reader = connection.stub().TuneLayer(&context, request);
+  TuneOutcome outcome;
+  v1::TuneLayerResponse response;
+  bool left = false;
+  while (reader->Read(&response)) {
+    on_event(response);
+    if (response.has_accepted()) {
+      outcome.accepted = response.accepted();
+      if (request.detached()) {
+        left = true;
+        context.TryCancel();
+      } else if (!outcome.accepted.joined()) {
+        canceller.Own(outcome.accepted.tune_id());
+      }
+    } else if (response.has_result()) {
+      outcome.result = response.result();
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  outcome.interrupted = canceller.interrupted();
+  if (left || outcome.result.has_value()) return outcome;
+  if (outcome.interrupted) {
+    return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
+  }
+  if (status.ok())
+    return absl::InternalError("the daemon ended the job without a result");
+  return connection.ToStatus(status);
+}
+
+std::string NewRequestId() {
+  std::random_device random;
+  uint32_t words[4];
+  for (uint32_t& word : words) word = random();
+  // Version 4, variant 1.
+  return absl::StrFormat("%08x-%04x-4%03x-%04x-%04x%08x", words[0],
+                         words[1] >> 16, words[1] & 0xfff,
+                         0x8000 | (words[2] >> 16 & 0x3fff), words[2] & 0xffff,
+                         words[3]);
+}
+
+}  // namespace hone

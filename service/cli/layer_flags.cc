@@ -1,0 +1,142 @@
+#include "service/cli/layer_flags.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "kernels/config/status_macros.h"
+
+namespace hone {
+namespace {
+
+constexpr int64_t kMaxDimension = int64_t{1} << 20;
+constexpr size_t kMaxLadder = 256;
+
+// A flag's type; `when_absent` when it is not given.
+absl::StatusOr<DataType> TypeFlag(const ParsedArgs& args,
+                                  absl::string_view flag,
+                                  const DataType& when_absent) {
+  if (!args.Has(flag)) return when_absent;
+  absl::StatusOr<DataType> type = DataType::Parse(args.Get(flag));
+  if (!type.ok()) {
+    return UsageError(absl::StrCat("--", flag, ": ", type.status().message()));
+  }
+  return type;
+}
+
+// Validate()'s message with the flag in place of the field.
+std::string WithFlagNames(absl::string_view message) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {
+      {"layer.n", "--n"},           {"layer.k", "--k"},
+      {"layer.a", "--a"},           {"layer.b", "--b"},
+      {"layer.c", "--c"},           {"layer.b_group", "--group"},
+      {"layer.b_scale_type", "--a"}};
+  const size_t end = message.find(' ');
+  for (const auto& [field, flag] : kNames) {
+    if (message.substr(0, end) == field)
+      return absl::StrCat(flag, message.substr(end));
+  }
+  return std::string(message);
+}
+
+}  // namespace
+
+std::vector<Flag> LayerFlags() {
+  return {
+      {"n", "N", "rows of the weights: output features"},
+      {"k", "K", "columns of the weights: input features"},
+      {"a", "TYPE", "activations: float16 (default) or bfloat16"},
+      {"b", "TYPE", "weights: int4 (default) or int8"},
+      {"c", "TYPE", "output; the type of the activations unless given"},
+      {"group", "G",
+       "weights along K that share a scale: 32, 64, 128, or 0 "
+       "(default) for one scale per channel"},
+      {"bias", "", "the layer adds a bias"},
+      {"problem", "TEXT",
+       "the whole problem in canonical text, instead of the "
+       "flags above"},
+  };
+}
+
+bool HasLayerFlags(const ParsedArgs& args) {
+  for (const Flag& flag : LayerFlags()) {
+    if (args.Has(flag.name)) return true;
+  }
+  return false;
+}
+
+Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
+                     int64_t group, bool bias) {
+  Problem problem;
+  problem.layer.n = n;
+  problem.layer.k = k;
+  problem.layer.a = a;
+  problem.layer.b = b;
+  problem.layer.c = a;
+  problem.layer.b_scale_type = a;
+  problem.layer.b_scale =
+      group == 0 ? ScaleGranularity::kChannel : ScaleGranularity::kGroup;
+  problem.layer.b_group = group;
+  problem.layer.bias = bias;
+  return problem;
+}
+
+absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args) {
+  if (args.Has("problem")) {
+    for (const Flag& flag : LayerFlags()) {
+      if (flag.name != "problem" && args.Has(flag.name)) {
+        return UsageError(absl::StrCat("--", flag.name,
+                                       " cannot stand beside --problem, which "
+                                       "holds the whole layer"));
+      }
+    }
+    absl::StatusOr<Problem> problem = Problem::Parse(args.Get("problem"));
+    absl::Status status = problem.ok() ? problem->Validate() : problem.status();
+    if (!status.ok())
+      return UsageError(absl::StrCat("--problem: ", status.message()));
+    return problem;
+  }
+  HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> n,
+                        args.Int("n", 1, kMaxDimension));
+  HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> k,
+                        args.Int("k", 1, kMaxDimension));
+  if (!n || !k) {
+    return UsageError(absl::StrCat(
+        n ? "--k" : "--n", " is missing: a layer needs --n and --k (1 to ",
+        kMaxDimension, " each), or --problem"));
+  }
+  HONE_ASSIGN_OR_RETURN(const DataType a, TypeFlag(args, "a", kFloat16));
+  HONE_ASSIGN_OR_RETURN(const DataType b, TypeFlag(args, "b", kInt4));
+  HONE_ASSIGN_OR_RETURN(const DataType c, TypeFlag(args, "c", a));
+  HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> group,
+                        args.Int("group", 0, kMaxDimension));
+  Problem problem =
+      DenseProblem(*n, *k, a, b, group.value_or(0), args.Has("bias"));
+  problem.layer.c = c;
+  if (absl::Status status = problem.Validate(); !status.ok())
+    return UsageError(WithFlagNames(status.message()));
+  return problem;
+}
+
+absl::StatusOr<std::vector<int64_t>> LadderFromFlags(const ParsedArgs& args) {
+  std::vector<int64_t> ladder;
+  if (!args.Has("ladder")) return ladder;
+  for (absl::string_view part : absl::StrSplit(args.Get("ladder"), ',')) {
+    int64_t m = 0;
+    if (!absl::SimpleAtoi(part, &m) || m < 1 ||
+        (!ladder.empty() && m <= ladder.back()) ||
+        ladder.size() == kMaxLadder) {
+      return UsageError(absl::StrCat(
+          "--ladder has '", part, "'; it must be a rising list of at most ",
+          kMaxLadder, " integers from 1, such as 1,2,4"));
+    }
+    ladder.push_back(m);
+  }
+  return ladder;
+}
+
+}  // namespace hone

@@ -1,0 +1,34 @@
+// A layer and a ladder as flags.
+#ifndef HONE_SERVICE_CLI_LAYER_FLAGS_H_
+#define HONE_SERVICE_CLI_LAYER_FLAGS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kernels/config/problem.h"
+#include "service/cli/args.h"
+
+namespace hone {
+
+// --n --k --a --b --c --group --bias --problem.
+std::vector<Flag> LayerFlags();
+
+// Whether any of LayerFlags() is given.
+bool HasLayerFlags(const ParsedArgs& args);
+
+// The problem that LayerFlags() describe. Usage errors name the flag.
+absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args);
+
+// A dense layer whose output, scales and activations share the type `a`;
+// group 0 gives one scale per channel. Not validated.
+Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
+                     int64_t group, bool bias);
+
+// --ladder=1,2,4: rising, from 1, at most 256 points; empty when not given.
+absl::StatusOr<std::vector<int64_t>> LadderFromFlags(const ParsedArgs& args);
+
+}  // namespace hone
+
+#endif  // HONE_SERVICE_CLI_LAYER_FLAGS_H_

@@ -1,0 +1,142 @@
+#include "service/cli/args.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/cli/layer_flags.h"
+
+namespace hone {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<Flag> SomeFlags() {
+  std::vector<Flag> flags = LayerFlags();
+  flags.push_back({"address", "ADDRESS", "", /*repeated=*/true});
+  flags.push_back({"output", "FORMAT", ""});
+  flags.push_back({"budget", "TIME", ""});
+  flags.push_back({"ladder", "M,M,...", ""});
+  return flags;
+}
+
+absl::StatusOr<ParsedArgs> Parse(const std::vector<std::string>& args) {
+  return ParseArgs(SomeFlags(), args, 2);
+}
+
+std::string ParseError(const std::vector<std::string>& args) {
+  const absl::Status status = Parse(args).status();
+  EXPECT_EQ(ExitOf(status), Exit::kUsage);
+  return std::string(status.message());
+}
+
+std::string ProblemError(const std::vector<std::string>& args) {
+  const absl::StatusOr<ParsedArgs> parsed = Parse(args);
+  if (!parsed.ok()) return std::string(parsed.status().message());
+  const absl::Status status = ProblemFromFlags(*parsed).status();
+  EXPECT_EQ(ExitOf(status), Exit::kUsage);
+  return std::string(status.message());
+}
+
+TEST(ArgsTest, TakesBothWaysOfGivingAValue) {
+  const auto parsed =
+      Parse({"--n=8", "--k", "16", "--bias", "file", "-o", "json"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->Get("n"), "8");
+  EXPECT_EQ(parsed->Get("k"), "16");
+  EXPECT_TRUE(parsed->Has("bias"));
+  EXPECT_FALSE(parsed->Has("group"));
+  EXPECT_EQ(parsed->Get("output"), "json");
+  EXPECT_THAT(parsed->positional(), ElementsAre("file"));
+}
+
+TEST(ArgsTest, ShortOutputAndRepeatedFlags) {
+  EXPECT_EQ(Parse({"-ojson"})->Get("output"), "json");
+  EXPECT_EQ(Parse({"-o=jsonl"})->Get("output"), "jsonl");
+  EXPECT_THAT(Parse({"--address=a", "--address", "b"})->All("address"),
+              ElementsAre("a", "b"));
+  EXPECT_THAT(Parse({"--", "--n"})->positional(), ElementsAre("--n"));
+}
+
+TEST(ArgsTest, RefusesWhatItDoesNotKnowByName) {
+  EXPECT_THAT(ParseError({"--nn=8"}),
+              AllOf(HasSubstr("unknown flag --nn"), HasSubstr("--group")));
+  EXPECT_THAT(ParseError({"--n"}), HasSubstr("--n needs a value"));
+  EXPECT_THAT(ParseError({"--n=1", "--n=2"}), HasSubstr("--n is given twice"));
+  EXPECT_THAT(ParseError({"--bias=yes"}), HasSubstr("--bias is a switch"));
+  EXPECT_THAT(ParseError({"a", "b", "c"}), HasSubstr("'c'"));
+}
+
+TEST(ArgsTest, BoundsAreNamed) {
+  const auto parsed = Parse({"--n=0", "--budget=2m", "--k=x"});
+  EXPECT_EQ(parsed->Int("n", 1, 9).status().message(),
+            "--n is '0'; it must be an integer from 1 to 9");
+  EXPECT_FALSE(parsed->Int("k", 1, 9).ok());
+  EXPECT_EQ(*parsed->Int("group", 1, 9), std::nullopt);
+  EXPECT_EQ(**parsed->Time("budget", absl::Seconds(1), absl::Hours(24)),
+            absl::Minutes(2));
+  EXPECT_EQ(parsed->Time("budget", absl::Seconds(1), absl::Minutes(1))
+                .status()
+                .message(),
+            "--budget is '2m'; it must be a time from 1s to 1m, such as 90s or "
+            "2m");
+  EXPECT_EQ(**Parse({"--budget=90"})
+                  ->Time("budget", absl::Seconds(1), absl::Hours(24)),
+            absl::Seconds(90));
+}
+
+TEST(LayerFlagsTest, ScalesAndOutputFollowTheActivations) {
+  const auto parsed = Parse({"--n=8192", "--k=4096", "--a=bfloat16", "--b=int8",
+                             "--group=128", "--bias"});
+  const auto problem = ProblemFromFlags(*parsed);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  Problem expected;
+  expected.layer.n = 8192;
+  expected.layer.k = 4096;
+  expected.layer.a = expected.layer.c = expected.layer.b_scale_type = kBfloat16;
+  expected.layer.b = kInt8;
+  expected.layer.b_scale = ScaleGranularity::kGroup;
+  expected.layer.b_group = 128;
+  expected.layer.bias = true;
+  EXPECT_EQ(*problem, expected);
+}
+
+TEST(LayerFlagsTest, CanonicalTextIsTheSameProblem) {
+  const auto flags = ProblemFromFlags(*Parse({"--n=64", "--k=128"}));
+  ASSERT_TRUE(flags.ok()) << flags.status();
+  EXPECT_EQ(flags->layer.b_scale, ScaleGranularity::kChannel);
+  const auto text = ProblemFromFlags(*Parse({"--problem", flags->ToString()}));
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text, *flags);
+}
+
+TEST(LayerFlagsTest, ErrorsNameTheFlag) {
+  EXPECT_THAT(ProblemError({"--k=8"}), HasSubstr("--n is missing"));
+  EXPECT_THAT(ProblemError({"--n=8"}), HasSubstr("--k is missing"));
+  EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--b=int99"}), HasSubstr("--b"));
+  EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--a=float32"}),
+              AllOf(HasSubstr("--a"), HasSubstr("bfloat16")));
+  EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--problem=x"}),
+              HasSubstr("cannot stand beside --problem"));
+  EXPECT_THAT(ProblemError({"--problem=x"}), HasSubstr("--problem: "));
+}
+
+TEST(LayerFlagsTest, LaddersRise) {
+  EXPECT_THAT(*LadderFromFlags(*Parse({"--ladder=1,2,16"})),
+              ElementsAre(1, 2, 16));
+  EXPECT_THAT(*LadderFromFlags(*Parse({})), ElementsAre());
+  for (const char* bad : {"2,1", "0", "1,1", "", "1,,2", "x"}) {
+    const auto parsed = Parse({"--ladder", bad});
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(ExitOf(LadderFromFlags(*parsed).status()), Exit::kUsage) << bad;
+  }
+}
+
+TEST(ExitTest, CodesTravelWithTheStatus) {
+  EXPECT_EQ(ExitOf(absl::OkStatus()), Exit::kOk);
+  EXPECT_EQ(ExitOf(absl::InternalError("x")), Exit::kFailed);
+  EXPECT_EQ(ExitOf(WithExit(absl::CancelledError("x"), Exit::kInterrupted)),
+            Exit::kInterrupted);
+}
+
+}  // namespace
+}  // namespace hone

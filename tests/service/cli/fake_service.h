@@ -1,0 +1,260 @@
+// A TuningService with scripted answers, served on a Unix socket.
+#ifndef HONE_TESTS_SERVICE_CLI_FAKE_SERVICE_H_
+#define HONE_TESTS_SERVICE_CLI_FAKE_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "hone/v1/tuning_service.grpc.pb.h"
+#include "service/convert/config_convert.h"
+#include "service/convert/errors.h"
+#include "service/convert/grpc_status.h"
+#include "service/convert/table_convert.h"
+
+namespace hone {
+
+// Thread-safe.
+class FakeService final : public v1::TuningService::Service {
+ public:
+  FakeService(const std::string& socket, absl::string_view device)
+      : device_(*ModelledDevice(device)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + socket,
+                             grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeService() override { server_->Shutdown(); }
+
+  // What every later call fails with.
+  void FailWith(absl::Status status) {
+    absl::MutexLock lock(&mutex_);
+    error_ = std::move(status);
+  }
+  // TuneLayer stays at its first progress until it is cancelled, and calls
+  // `then` there.
+  void Hold(std::function<void()> then) {
+    absl::MutexLock lock(&mutex_);
+    hold_ = std::move(then);
+  }
+  void JoinJobs() { joined_ = true; }
+  // Problems that TuneLayer fails for, by N.
+  void FailAtN(int64_t n) { fail_n_ = n; }
+
+  std::vector<v1::TuneLayerRequest> tuned() {
+    absl::MutexLock lock(&mutex_);
+    return requests_;
+  }
+  std::vector<std::string> cancelled() {
+    absl::MutexLock lock(&mutex_);
+    return cancelled_;
+  }
+  std::string imported() {
+    absl::MutexLock lock(&mutex_);
+    return imported_;
+  }
+  std::string Bundle() const { return std::string(600'000, 'x') + "\n"; }
+
+  grpc::Status GetConfig(grpc::ServerContext*, const v1::GetConfigRequest* in,
+                         v1::GetConfigResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    const TableAnswer answer = AnswerFor(*ProblemFromProto(in->problem()));
+    const TableEntry& entry = *answer.table.Find(in->m());
+    *out =
+        ToProto(ConfigAnswer{entry.config, entry.m_lo, entry.m_hi,
+                             entry.evidence, entry.compile, answer.provenance});
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetTable(grpc::ServerContext*, const v1::GetTableRequest* in,
+                        v1::GetTableResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    *out = ToProto(AnswerFor(*ProblemFromProto(in->problem())));
+    return grpc::Status::OK;
+  }
+
+  // Two pages.
+  grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest* in,
+                          v1::ListTablesResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    const bool first = in->page_token().empty();
+    Problem problem;
+    problem.layer.n = first ? 1024 : 2048;
+    problem.layer.k = 512;
+    v1::TableSummary* summary = out->add_tables();
+    *summary->mutable_problem() = ToProto(problem);
+    *summary->mutable_device() = ToProto(device_);
+    summary->set_revision(5);
+    summary->set_kernels(3);
+    summary->set_gate(v1::GATE_KIND_EMULATED);
+    if (first) out->set_next_page_token("second");
+    return grpc::Status::OK;
+  }
+
+  grpc::Status TuneLayer(
+      grpc::ServerContext* context, const v1::TuneLayerRequest* in,
+      grpc::ServerWriter<v1::TuneLayerResponse>* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    const Problem problem = *ProblemFromProto(in->problem());
+    std::function<void()> hold;
+    bool fresh = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      requests_.push_back(*in);
+      hold = hold_;
+      fresh = known_.count(problem.ToString()) != 0 && !in->retune();
+    }
+    v1::TuneLayerResponse event;
+    event.mutable_accepted()->set_tune_id(in->request_id());
+    event.mutable_accepted()->set_joined(joined_);
+    out->Write(event);
+    if (problem.layer.n == fail_n_) {
+      return ToGrpcStatus(WithReason(
+          absl::InternalError("the worker kept dying"), "WORKER_LOST"));
+    }
+    event.mutable_progress()->set_phase(v1::TUNE_PHASE_RACE);
+    event.mutable_progress()->set_done(1);
+    event.mutable_progress()->set_total(2);
+    out->Write(event);
+    if (hold) {
+      hold();
+      while (!context->IsCancelled()) {
+        absl::MutexLock lock(&mutex_);
+        const auto ended = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return !cancelled_.empty();
+        };
+        if (mutex_.AwaitWithTimeout(absl::Condition(&ended),
+                                    absl::Milliseconds(20)))
+          break;
+      }
+      return ToGrpcStatus(absl::CancelledError("cancelled"));
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      known_.insert(problem.ToString());
+    }
+    const v1::GetTableResponse answer = ToProto(AnswerFor(problem));
+    v1::TuneResult* result = event.mutable_result();
+    *result->mutable_table() = answer.table();
+    *result->mutable_provenance() = answer.provenance();
+    result->set_already_fresh(fresh);
+    result->set_complete(true);
+    result->set_trials_recorded(9);
+    result->mutable_elapsed()->set_seconds(4);
+    out->Write(event);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status CancelTune(grpc::ServerContext*, const v1::CancelTuneRequest* in,
+                          v1::CancelTuneResponse* out) override {
+    absl::MutexLock lock(&mutex_);
+    cancelled_.push_back(in->tune_id());
+    out->set_cancelled(true);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Export(grpc::ServerContext*, const v1::ExportRequest*,
+                      grpc::ServerWriter<v1::ExportResponse>* out) override {
+    const std::string bundle = Bundle();
+    for (size_t at = 0; at < bundle.size(); at += 256 << 10) {
+      v1::ExportResponse response;
+      response.set_chunk(bundle.substr(at, 256 << 10));
+      out->Write(response);
+    }
+    return Error();
+  }
+
+  grpc::Status Import(grpc::ServerContext*,
+                      grpc::ServerReader<v1::ImportRequest>* in,
+                      v1::ImportResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    v1::ImportRequest request;
+    absl::MutexLock lock(&mutex_);
+    while (in->Read(&request)) imported_ += request.chunk();
+    out->set_tables_added(2);
+    out->set_tables_known(1);
+    out->set_revision(8);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListDevices(grpc::ServerContext*, const v1::ListDevicesRequest*,
+                           v1::ListDevicesResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    *out->add_devices() = Device();
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetDevice(grpc::ServerContext*, const v1::GetDeviceRequest*,
+                         v1::GetDeviceResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    *out->mutable_device() = Device();
+    return grpc::Status::OK;
+  }
+
+ private:
+  grpc::Status Error() {
+    absl::MutexLock lock(&mutex_);
+    return ToGrpcStatus(error_);
+  }
+
+  v1::Device Device() const {
+    v1::Device device;
+    *device.mutable_spec() = ToProto(device_);
+    device.set_can_tune(true);
+    device.set_modelled(true);
+    return device;
+  }
+
+  // Measured once the problem was tuned, else a heuristic.
+  TableAnswer AnswerFor(const Problem& problem) {
+    absl::MutexLock lock(&mutex_);
+    TableAnswer answer;
+    answer.table.problem = problem;
+    answer.table.device = device_;
+    answer.table.entries.emplace_back();
+    answer.provenance.modelled = true;
+    if (known_.count(problem.ToString()) == 0) return answer;
+    Evidence evidence;
+    evidence.m = 1;
+    evidence.samples = 20;
+    evidence.median_ns = 10000;
+    evidence.default_median_ns = 12000;
+    evidence.margin = 0.2;
+    evidence.floor_ns = 8000;
+    answer.table.ladder = {1};
+    answer.table.entries[0].evidence.push_back(evidence);
+    answer.table.entries[0].compile.kernel_id = "k";
+    answer.provenance.match = MatchKind::kExact;
+    answer.provenance.verified = true;
+    answer.provenance.gate = GateKind::kEmulated;
+    answer.provenance.revision = 4;
+    answer.provenance.matched_problem = problem.ToString();
+    answer.provenance.matched_device = device_.name;
+    return answer;
+  }
+
+  const DeviceSpec device_;
+  std::atomic<bool> joined_ = false;
+  std::atomic<int64_t> fail_n_ = 0;
+  absl::Mutex mutex_;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> hold_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::TuneLayerRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> cancelled_ ABSL_GUARDED_BY(mutex_);
+  std::string imported_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace hone
+
+#endif  // HONE_TESTS_SERVICE_CLI_FAKE_SERVICE_H_
