@@ -63,12 +63,12 @@ class CompilePool {
 
   // Queues a compile. `deadline` counts from when it leaves the queue.
   // `done` is called once, on a thread of the pool, and must not block for
-  // long nor destroy the pool. It gets:
+  // long, destroy the pool or wait for another compile. It gets:
   //   a CompileResult    all that NVRTC decided, kTimeout and kCrashed
   //   InvalidArgument    NVRTC does not know the architecture or an option
   //   Cancelled          by Cancel() or by the pool's destruction
-  //   Unavailable        no process can be started
-  //   Internal           the compiler broke the protocol
+  //   Unavailable        no process can be started, or NVRTC is not usable
+  //   Internal           the executable is of another version
   // Returns ResourceExhausted when the queue is full; `done` is not called.
   absl::StatusOr<Ticket> Submit(CompileRequest request, absl::Duration deadline,
                                 Callback done);
@@ -82,12 +82,28 @@ class CompilePool {
                                         absl::Duration deadline);
 
  private:
-  struct Job;
+  struct Job {
+    Ticket ticket = 0;
+    CompileRequest request;
+    absl::Duration deadline;
+    Callback done;
+  };
   struct Worker;
-  explicit CompilePool(CompilePoolOptions options, int processes);
+  using StartCallback = std::function<void(absl::StatusOr<std::string>)>;
 
-  absl::Status StartFirst();
-  void AddWorker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  CompilePool(CompilePoolOptions options, int processes);
+
+  // Starts a thread, which starts its child at once and tells `started` (may
+  // be empty) the version of the child's NVRTC.
+  void AddWorker(StartCallback started) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Kills the worker's child, or the one that it is about to start.
+  void Interrupt(Worker* worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !queue_.empty();
+  }
+  // These run on the worker's thread.
+  absl::StatusOr<std::string> StartProcess(Worker* worker);
+  std::string EndProcess(Worker* worker);
   void Serve(Worker* worker);
   absl::StatusOr<CompileResult> RunJob(Worker* worker, const Job& job);
 
@@ -99,6 +115,7 @@ class CompilePool {
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Workers that wait for a job.
   int idle_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Job> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Worker>> workers_ ABSL_GUARDED_BY(mutex_);

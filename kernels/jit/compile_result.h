@@ -40,7 +40,7 @@ enum class CompileOutcome : uint8_t {
   kCompiled,
   kRejected,  // NVRTC or ptxas refused the source: see log
   kTimeout,   // killed past its deadline (compile pool only)
-  kCrashed,   // the compiler died (compile pool only)
+  kCrashed,   // the compiler died or failed inside
 };
 // "compiled", "rejected", "timeout", "crashed".
 absl::string_view CompileOutcomeName(CompileOutcome outcome);

@@ -72,6 +72,11 @@ absl::StatusOr<std::vector<Section>> ReadSections(absl::string_view cubin) {
     return Damaged("no 64-bit CUDA ELF header");
   }
   if (elf.e_shentsize != sizeof(Elf64_Shdr)) return Damaged("section size");
+  // Behind the sections, so the last thing that truncation takes.
+  const uint64_t segments = uint64_t{elf.e_phnum} * elf.e_phentsize;
+  if (Slice(cubin, elf.e_phoff, segments).size() != segments) {
+    return Damaged("segment table");
+  }
   const absl::string_view table =
       Slice(cubin, elf.e_shoff, uint64_t{elf.e_shnum} * sizeof(Elf64_Shdr));
   if (table.empty() || elf.e_shstrndx >= elf.e_shnum) {
