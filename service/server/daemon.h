@@ -1,0 +1,80 @@
+// honed as a library: everything behind one listening address.
+#ifndef HONE_SERVICE_SERVER_DAEMON_H_
+#define HONE_SERVICE_SERVER_DAEMON_H_
+
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "db/store.h"
+#include "service/server/device_backend.h"
+#include "service/server/log.h"
+#include "service/server/table_cache.h"
+#include "service/server/tune_jobs.h"
+#include "service/server/tune_runner.h"
+#include "service/server/tuning_service.h"
+
+namespace hone {
+
+struct DaemonOptions {
+  // "unix:/absolute/path", "host:port" or "[v6]:port"; port 0 picks one. The
+  // socket's folder is made for this user only.
+  std::string listen;
+  // Allows listening beyond the loopback interface, without encryption or
+  // authentication.
+  bool insecure = false;
+  // The SQLite file; its folder is made when missing.
+  std::string database;
+  // See TuningServiceImpl::Parts.
+  std::string import_key_pem;
+  int max_queued = 64;
+};
+
+// Whether honed may listen there: the address is well formed and, unless
+// `insecure`, a Unix socket or a loopback address. InvalidArgument.
+absl::Status CheckListenAddress(absl::string_view listen, bool insecure);
+
+class Daemon {
+ public:
+  // Opens the store and serves. `log` must outlive the daemon. The errors of
+  // Store::Open() and CheckListenAddress(); Unavailable when the address is
+  // taken.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options,
+                                                       DeviceBackend device,
+                                                       Logger* log);
+  // Drains.
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // What clients connect to, with the port that was picked.
+  const std::string& address() const { return address_; }
+
+  // Says NOT_SERVING to health checks, ends the tunes (what they recorded is
+  // kept), lets calls in progress finish for up to `grace`, and stops.
+  void Drain(absl::Duration grace = absl::Seconds(5));
+
+ private:
+  Daemon(DeviceBackend device, Logger* log)
+      : device_(std::move(device)), log_(log) {}
+
+  DeviceBackend device_;
+  Logger* const log_;
+  std::string address_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<TableCache> tables_;
+  // Null when the device cannot tune.
+  std::unique_ptr<TuneRunner> runner_;
+  std::unique_ptr<TuneJobs> jobs_;
+  std::unique_ptr<TuningServiceImpl> service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace hone
+
+#endif  // HONE_SERVICE_SERVER_DAEMON_H_

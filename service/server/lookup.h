@@ -1,0 +1,86 @@
+// Which stored table answers a lookup. Pure: a snapshot of the published
+// tables in, an answer out.
+//
+// In order:
+//   EXACT           the problem's own table on this device class, fresh, and M
+//                   is one of its ladder points
+//   BUCKET          that table at another M, or a table whose kernels' sources
+//                   changed since (then `stale`)
+//   NEIGHBOUR       the table of this device class whose problem differs only
+//                   in N and K and lies nearest, at most a factor of 4 away
+//   SIBLING_DEVICE  the problem's table on another class of the same SM
+//                   architecture; measured for measured, modelled for modelled
+//   HEURISTIC       the default computed from the problem
+// A table answers only when each of its configs is legal for the problem on
+// the device that asks, by today's rules.
+#ifndef HONE_SERVICE_SERVER_LOOKUP_H_
+#define HONE_SERVICE_SERVER_LOOKUP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "db/store.h"
+#include "kernels/config/device_spec.h"
+#include "kernels/config/problem.h"
+#include "service/convert/answer.h"
+
+namespace hone {
+
+// Immutable, so thread-safe.
+class LookupIndex {
+ public:
+  // `tables` are the answering tables of one revision; `source_closure` is
+  // that of this binary's kernels (SourceClosureHash()).
+  LookupIndex(std::vector<StoredTable> tables, int64_t revision,
+              std::string source_closure);
+
+  int64_t revision() const { return revision_; }
+  const std::vector<StoredTable>& tables() const { return tables_; }
+  bool IsStale(const StoredTable& stored) const;
+
+  // `m` ≥ 1. Unimplemented or InvalidArgument, with a reason, when Hone has no
+  // kernel for the problem on the device.
+  absl::StatusOr<ConfigAnswer> GetConfig(const Problem& problem,
+                                         const DeviceSpec& device,
+                                         int64_t m) const;
+  absl::StatusOr<TableAnswer> GetTable(const Problem& problem,
+                                       const DeviceSpec& device) const;
+
+ private:
+  // How a table was found; null for HEURISTIC.
+  struct Found {
+    const StoredTable* stored = nullptr;
+    MatchKind match = MatchKind::kHeuristic;
+    std::vector<std::string> notes;
+  };
+  absl::StatusOr<Found> Find(const Problem& problem,
+                             const DeviceSpec& device) const;
+  const StoredTable* FindNeighbour(const Problem& problem,
+                                   const DeviceSpec& device) const;
+  const StoredTable* FindSibling(const Problem& problem,
+                                 const DeviceSpec& device) const;
+  Provenance Describe(const Found& found, const DeviceSpec& device) const;
+
+  const std::vector<StoredTable> tables_;
+  const int64_t revision_;
+  const std::string source_closure_;
+  // Indexes into tables_: by problem and device class; by problem; and by the
+  // problem without its N and K.
+  absl::flat_hash_map<std::string, size_t> own_;
+  absl::flat_hash_map<std::string, std::vector<size_t>> same_problem_;
+  absl::flat_hash_map<std::string, std::vector<size_t>> same_types_;
+};
+
+// The table of HeuristicDefault() over the default ladder, without evidence.
+DispatchTable HeuristicTable(const Problem& problem, const DeviceSpec& device);
+
+// The answer of one table at one M; `provenance.match` is what Find() said,
+// and becomes kBucket when M is not a ladder point.
+ConfigAnswer AnswerAt(const TableAnswer& answer, int64_t m);
+
+}  // namespace hone
+
+#endif  // HONE_SERVICE_SERVER_LOOKUP_H_

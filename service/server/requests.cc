@@ -1,0 +1,237 @@
+#include "service/server/requests.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "kernels/config/status_macros.h"
+#include "service/convert/config_convert.h"
+#include "service/convert/errors.h"
+#include "service/convert/table_convert.h"
+
+namespace hone {
+namespace {
+
+constexpr int64_t kMaxM = int64_t{1} << 30;
+constexpr size_t kMaxLadder = 256;
+
+absl::Duration FromProtoDuration(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) +
+         absl::Nanoseconds(duration.nanos());
+}
+
+void SetDuration(absl::Duration duration, google::protobuf::Duration* out) {
+  out->set_seconds(absl::ToInt64Seconds(duration));
+  out->set_nanos(static_cast<int32_t>(
+      absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));
+}
+
+v1::TunePhase ToProto(SessionPhase phase) {
+  switch (phase) {
+    case SessionPhase::kPrepare:
+      return v1::TUNE_PHASE_PREPARE;
+    case SessionPhase::kRace:
+      return v1::TUNE_PHASE_RACE;
+    case SessionPhase::kConfirm:
+      return v1::TUNE_PHASE_CONFIRM;
+    case SessionPhase::kDone:
+      return v1::TUNE_PHASE_DONE;
+  }
+  return v1::TUNE_PHASE_UNSPECIFIED;
+}
+
+v1::TuneState ToProto(TuneState state) {
+  switch (state) {
+    case TuneState::kQueued:
+      return v1::TUNE_STATE_QUEUED;
+    case TuneState::kRunning:
+      return v1::TUNE_STATE_RUNNING;
+    case TuneState::kSucceeded:
+      return v1::TUNE_STATE_SUCCEEDED;
+    case TuneState::kFailed:
+      return v1::TUNE_STATE_FAILED;
+    case TuneState::kCancelled:
+      return v1::TUNE_STATE_CANCELLED;
+  }
+  return v1::TUNE_STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+bool IsUuid(absl::string_view text) {
+  if (text.size() != 36) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (dash ? text[i] != '-' : !absl::ascii_isxdigit(text[i])) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<TuneRequest> TuneRequestFromProto(
+    const v1::TuneLayerRequest& request) {
+  FieldErrors errors;
+  TuneRequest out;
+  if (!IsUuid(request.request_id())) {
+    errors.Add("request_id",
+               "must be a UUID of 8-4-4-4-12 hex digits, fresh for each "
+               "request");
+  }
+  out.request_id = absl::AsciiStrToLower(request.request_id());
+  out.ladder.assign(request.ladder().begin(), request.ladder().end());
+  if (out.ladder.empty()) out.ladder = DefaultLadder();
+  if (out.ladder.size() > kMaxLadder) {
+    errors.Add("ladder",
+               absl::StrCat("has ", out.ladder.size(),
+                            " points; it must have at most ", kMaxLadder));
+  }
+  for (size_t i = 0; i < out.ladder.size(); ++i) {
+    const int64_t low = i == 0 ? 1 : out.ladder[i - 1] + 1;
+    if (out.ladder[i] >= low && out.ladder[i] <= kMaxM) continue;
+    errors.Add(absl::StrCat("ladder[", i, "]"),
+               absl::StrCat("is ", out.ladder[i], "; it must be between ", low,
+                            " and ", kMaxM));
+    break;
+  }
+  if (request.max_kernels() != 0) out.max_kernels = request.max_kernels();
+  if (out.max_kernels < 2 || out.max_kernels > 512) {
+    errors.Add("max_kernels", absl::StrCat("is ", out.max_kernels,
+                                           "; it must be between 2 and 512"));
+  }
+  if (request.has_budget()) out.budget = FromProtoDuration(request.budget());
+  if (out.budget < absl::Seconds(1) || out.budget > absl::Hours(24)) {
+    errors.Add("budget", absl::StrCat("is ", absl::FormatDuration(out.budget),
+                                      "; it must be between 1s and 24h"));
+  }
+  out.retune = request.retune();
+  out.detached = request.detached();
+  const absl::StatusOr<Problem> problem = ProblemFromProto(request.problem());
+  for (const FieldViolation& violation : ViolationsOf(problem.status()))
+    errors.Add(violation.field, violation.description);
+  if (!errors.ok()) return errors.ToStatus();
+  HONE_ASSIGN_OR_RETURN(out.problem, problem);
+  return out;
+}
+
+absl::Status CheckM(int64_t m) {
+  FieldErrors errors;
+  if (m < 1 || m > kMaxM) {
+    errors.Add("m",
+               absl::StrCat("is ", m, "; it must be between 1 and ", kMaxM));
+  }
+  return errors.ToStatus();
+}
+
+absl::StatusOr<DeviceSpec> DeviceFromProto(const v1::DeviceSpec& message) {
+  FieldErrors errors;
+  const DeviceSpec device = FromProto(message, "device", errors);
+  const struct {
+    absl::string_view field;
+    int64_t value, low, high;
+  } kRanges[] = {
+      {"sm_arch", device.sm_arch, 50, 200},
+      {"sm_count", device.sm_count, 1, 4096},
+      {"l2_bytes", device.l2_bytes, 0, int64_t{1} << 40},
+      {"smem_optin_bytes", device.smem_optin_bytes, 1, int64_t{1} << 30},
+      {"smem_per_sm_bytes", device.smem_per_sm_bytes, 0, int64_t{1} << 30},
+      {"registers_per_sm", device.registers_per_sm, 1, int64_t{1} << 30},
+      {"max_threads_per_sm", device.max_threads_per_sm, 1, int64_t{1} << 20},
+  };
+  for (const auto& range : kRanges) {
+    if (range.value >= range.low && range.value <= range.high) continue;
+    errors.Add(absl::StrCat("device.", range.field),
+               absl::StrCat("is ", range.value, "; it must be between ",
+                            range.low, " and ", range.high));
+  }
+  if (!errors.ok()) return errors.ToStatus();
+  return device;
+}
+
+absl::StatusOr<int64_t> PageSize(int32_t requested) {
+  FieldErrors errors;
+  if (requested < 0) {
+    errors.Add("page_size", absl::StrCat("is ", requested,
+                                         "; it must be 0 (for 50) to 1000"));
+    return errors.ToStatus();
+  }
+  return requested == 0 ? 50 : std::min<int64_t>(requested, 1000);
+}
+
+std::string MakePageToken(absl::string_view list,
+                          const PagePosition& position) {
+  return absl::WebSafeBase64Escape(
+      absl::StrCat(list, ":", position.revision, ":", position.offset));
+}
+
+absl::StatusOr<PagePosition> ParsePageToken(absl::string_view list,
+                                            absl::string_view token) {
+  PagePosition position;
+  if (token.empty()) return position;
+  std::string text;
+  std::vector<std::string> parts;
+  if (absl::WebSafeBase64Unescape(token, &text))
+    parts = absl::StrSplit(text, ':');
+  if (parts.size() == 3 && parts[0] == list &&
+      absl::SimpleAtoi(parts[1], &position.revision) &&
+      absl::SimpleAtoi(parts[2], &position.offset) && position.offset >= 0 &&
+      position.revision >= 0) {
+    return position;
+  }
+  FieldErrors errors;
+  errors.Add("page_token",
+             "must be empty or the next_page_token of the same list");
+  return errors.ToStatus();
+}
+
+v1::TuneProgress ToProto(const SessionProgress& progress, TuneState state) {
+  v1::TuneProgress out;
+  out.set_phase(state == TuneState::kQueued ? v1::TUNE_PHASE_QUEUED
+                                            : ToProto(progress.phase));
+  out.set_done(progress.done);
+  out.set_total(progress.total);
+  SetDuration(progress.elapsed, out.mutable_elapsed());
+  SetDuration(progress.eta, out.mutable_eta());
+  out.set_compiled(progress.compiled);
+  out.set_failed(progress.failed);
+  out.set_trials(progress.trials);
+  out.set_reused(progress.reused);
+  out.set_m(progress.m);
+  out.set_best_config(progress.best_config);
+  out.set_best_ns(progress.best_ns);
+  out.set_default_ns(progress.default_ns);
+  return out;
+}
+
+v1::Tune ToProto(const TuneSnapshot& snapshot) {
+  v1::Tune out;
+  out.set_tune_id(snapshot.tune_id);
+  *out.mutable_problem() = ToProto(snapshot.problem);
+  out.set_state(ToProto(snapshot.state));
+  *out.mutable_progress() = ToProto(snapshot.progress, snapshot.state);
+  out.set_callers(snapshot.callers);
+  out.set_detached(snapshot.detached);
+  out.set_error(std::string(snapshot.error.message()));
+  const int64_t us = absl::ToUnixMicros(snapshot.submitted);
+  out.mutable_submitted_at()->set_seconds(us / 1'000'000);
+  out.mutable_submitted_at()->set_nanos(static_cast<int32_t>(us % 1'000'000) *
+                                        1000);
+  return out;
+}
+
+v1::TuneResult ToProto(const TuneOutcome& outcome) {
+  v1::TuneResult out;
+  *out.mutable_table() = ToProto(outcome.answer.table);
+  *out.mutable_provenance() = ToProto(outcome.answer.provenance);
+  out.set_already_fresh(outcome.already_fresh);
+  out.set_complete(outcome.complete);
+  out.set_trials_recorded(outcome.trials_recorded);
+  out.set_trials_reused(outcome.trials_reused);
+  out.set_distinct_kernels(outcome.distinct_kernels);
+  SetDuration(outcome.elapsed, out.mutable_elapsed());
+  return out;
+}
+
+}  // namespace hone

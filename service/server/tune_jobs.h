@@ -1,0 +1,177 @@
+// The queue of tunes in front of one device.
+//
+// One job runs at a time. A request equal to a queued or running one joins it.
+// A job goes on while a caller is attached or one of its requests was detached;
+// when the last caller leaves it is cancelled.
+#ifndef HONE_SERVICE_SERVER_TUNE_JOBS_H_
+#define HONE_SERVICE_SERVER_TUNE_JOBS_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "kernels/config/problem.h"
+#include "service/convert/answer.h"
+#include "tuner/session.h"
+
+namespace hone {
+
+struct TuneRequest {
+  // A UUID in lower case.
+  std::string request_id;
+  Problem problem;
+  // Rising.
+  std::vector<int64_t> ladder;
+  int max_kernels = 32;
+  absl::Duration budget = absl::Seconds(120);
+  bool retune = false;
+  bool detached = false;
+
+  // All that decides the result; requests with the same are joined.
+  std::string Fingerprint() const;
+};
+
+struct TuneOutcome {
+  TableAnswer answer;
+  bool already_fresh = false;
+  bool complete = true;
+  int64_t trials_recorded = 0;
+  int64_t trials_reused = 0;
+  int64_t distinct_kernels = 0;
+  absl::Duration elapsed;
+};
+
+enum class TuneState : uint8_t {
+  kQueued,
+  kRunning,
+  kSucceeded,
+  kFailed,
+  kCancelled,
+};
+
+// One job as it is now.
+struct TuneSnapshot {
+  std::string tune_id;
+  Problem problem;
+  TuneState state = TuneState::kQueued;
+  SessionProgress progress;
+  int callers = 0;
+  bool detached = false;
+  // Why it failed or was cancelled.
+  absl::Status error;
+  absl::Time submitted;
+  // Jobs ahead while queued.
+  int position = 0;
+};
+
+// Thread-safe.
+class TuneJobs {
+ public:
+  // Runs one job; called from the queue's own thread.
+  using Runner = std::function<absl::StatusOr<TuneOutcome>(
+      const TuneRequest&, const std::function<void(const SessionProgress&)>&,
+      const std::function<bool()>& is_cancelled)>;
+
+  struct Options {
+    // Jobs that may wait; more are ResourceExhausted.
+    size_t max_queued = 64;
+    // Ended jobs that are remembered for their request ids.
+    size_t max_ended = 1000;
+    std::function<absl::Time()> now = absl::Now;
+  };
+
+  TuneJobs(Runner runner, Options options);
+  // Cancels everything and waits for the running job.
+  ~TuneJobs();
+  TuneJobs(const TuneJobs&) = delete;
+  TuneJobs& operator=(const TuneJobs&) = delete;
+
+  class Caller;
+  // Queues the request or joins its equal. A request id seen before attaches
+  // to its job, ended or not; with another content it is InvalidArgument.
+  // ResourceExhausted, with a retry delay, when the queue is full; Unavailable
+  // once Drain() was called.
+  absl::StatusOr<std::unique_ptr<Caller>> Submit(const TuneRequest& request);
+
+  // False when it had ended. NotFound: no such tune.
+  absl::StatusOr<bool> Cancel(absl::string_view tune_id);
+
+  // Queued, running and ended jobs, newest first.
+  std::vector<TuneSnapshot> List() const;
+
+  // Refuses new jobs, cancels those that run or wait, and returns when none
+  // is left. What they recorded is kept.
+  void Drain();
+
+ private:
+  struct Job;
+  void Work();
+  void CancelLocked(Job& job, absl::Status why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLocked(const std::shared_ptr<Job>& job)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  TuneSnapshot SnapshotLocked(const Job& job) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void Leave(const std::shared_ptr<Job>& job);
+
+  const Runner runner_;
+  const Options options_;
+  mutable absl::Mutex mutex_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<std::shared_ptr<Job>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Job> running_ ABSL_GUARDED_BY(mutex_);
+  // Newest first.
+  std::deque<std::shared_ptr<Job>> ended_ ABSL_GUARDED_BY(mutex_);
+  // Which job each request id went to, and the request's fingerprint.
+  struct Seen {
+    std::shared_ptr<Job> job;
+    std::string fingerprint;
+  };
+  absl::flat_hash_map<std::string, Seen> seen_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// A caller attached to a job. Destroying it leaves the job.
+class TuneJobs::Caller {
+ public:
+  ~Caller();
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  // Whether the request met a job that was already there.
+  bool joined() const { return joined_; }
+  TuneSnapshot Snapshot() const;
+
+  // Waits until the job has changed since the last call, or `timeout`. True
+  // when it has changed.
+  bool WaitForChange(absl::Duration timeout);
+  bool ended() const;
+  // Once ended: the outcome, or why there is none (Cancelled included).
+  absl::StatusOr<TuneOutcome> Outcome() const;
+
+ private:
+  friend class TuneJobs;
+  Caller(TuneJobs* jobs, std::shared_ptr<Job> job, bool joined)
+      : jobs_(jobs), job_(std::move(job)), joined_(joined) {}
+
+  TuneJobs* const jobs_;
+  const std::shared_ptr<Job> job_;
+  const bool joined_;
+  int64_t seen_version_ = 0;
+};
+
+}  // namespace hone
+
+#endif  // HONE_SERVICE_SERVER_TUNE_JOBS_H_
