@@ -21,6 +21,8 @@ constexpr double kSmBytesPerClock = 64;
 constexpr double kL2BytesPerSmClock = 26;
 // Shared memory: 32 banks of 4 bytes.
 constexpr double kSharedBytesPerClock = 128;
+// Spilled registers go through L1; most of them sit in the unrolled main loop.
+constexpr double kSpillBytesPerClock = 64;
 // Integer and half-precision lanes of one SM that dequantize.
 constexpr double kDequantLanes = 64;
 // Instructions per weight: unpacking two at a time, and a multiply by the
@@ -62,7 +64,11 @@ double MmaTflops(const DeviceSpec& device, const TuningConfig& config) {
 
 KernelFootprint EstimateFootprint(const Problem& problem,
                                   const TuningConfig& config) {
-  return {EstimateRegisters(problem, config), SmemBytes(problem, config)};
+  return {EstimateRegisters(problem, config), SmemBytes(problem, config), 0};
+}
+
+KernelFootprint FootprintOf(const CompileInfo& compile) {
+  return {compile.registers, compile.smem_bytes, compile.spill_bytes};
 }
 
 int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
@@ -158,6 +164,9 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
                            layer.a.bits() / 8) +
        static_cast<double>(config.warps_m()) * weight_tile_bytes) /
       kSharedBytesPerClock * clocks;
+  const double spill =
+      static_cast<double>(footprint.spill_bytes * config.threads()) /
+      kSpillBytesPerClock * clocks;
   const double ring_bytes =
       static_cast<double>(std::max<int64_t>(1, config.stages - 1)) * step_bytes;
 
@@ -174,9 +183,11 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
     const double t_mma = n * mma / mma_efficiency;
     const double t_dequant = n * dequant;
     const double t_shared = n * shared;
+    // What is spilled is waited for at once, so nothing hides it.
+    const double t_spill = n * spill;
     const double longest = std::max({t_mma, t_dequant, t_shared});
     const double t_compute =
-        longest +
+        longest + t_spill +
         kComputeOverlapLoss * (t_mma + t_dequant + t_shared - longest);
     const double t_overhead =
         static_cast<double>(steps) * kStepClocks * clocks / std::sqrt(on_sm);
@@ -195,6 +206,7 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
     p.mma_ns += count * t_mma;
     p.dequant_ns += count * t_dequant;
     p.shared_ns += count * t_shared;
+    p.spill_ns += count * t_spill;
     p.overhead_ns += count * t_overhead;
     p.dram_ns += count * t_dram;
     p.l2_ns += count * t_l2;

@@ -12,14 +12,19 @@
 
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "tuner/trial.h"
 
 namespace hone {
 
 // What one CTA holds of an SM.
 struct KernelFootprint {
-  int64_t registers = 0;   // per thread
-  int64_t smem_bytes = 0;  // dynamic
+  int64_t registers = 0;    // per thread
+  int64_t smem_bytes = 0;   // dynamic
+  int64_t spill_bytes = 0;  // per thread, loads and stores
 };
+
+// After the compile.
+KernelFootprint FootprintOf(const CompileInfo& compile);
 
 // Before the compile: exact shared memory, estimated registers.
 KernelFootprint EstimateFootprint(const Problem& problem,
@@ -39,6 +44,7 @@ struct Prediction {
   double mma_ns = 0;       // of compute_ns: tensor cores, tiles padded
   double dequant_ns = 0;   // of compute_ns: integer pipes
   double shared_ns = 0;    // of compute_ns: shared-memory reads
+  double spill_ns = 0;     // of compute_ns: registers spilled in the main loop
   double overhead_ns = 0;  // barriers of the main loop
 
   // Streams that do not overlap.

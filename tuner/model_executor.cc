@@ -258,7 +258,7 @@ absl::StatusOr<RoundResult> ModelExecutor::Round(const RoundRequest& request,
     const Candidate& candidate = candidates_[static_cast<size_t>(index)];
     const Prediction prediction =
         Predict(problem_, device_, candidate.config, request.m,
-                {candidate.compile.registers, candidate.compile.smem_bytes});
+                FootprintOf(candidate.compile));
     uint64_t draw = MixText(seed_, candidate.compile.kernel_id);
     draw = Mix(draw ^ static_cast<uint64_t>(request.m));
     draw = Mix(draw ^ static_cast<uint64_t>(request.round));

@@ -225,7 +225,7 @@ class SessionRun {
             trial;
       }
     }
-    const KernelFootprint footprint = {info.registers, info.smem_bytes};
+    const KernelFootprint footprint = FootprintOf(info);
     for (size_t p = 0; p < options_.ladder.size(); ++p) {
       kernel.predicted_ns[p] = Predict(problem_, device_, kernel.config,
                                        options_.ladder[p], footprint)
@@ -371,8 +371,7 @@ class SessionRun {
       racing.push_back(i);
       run.candidates.push_back(kernel.executor_index);
       expected_ns += Predict(problem_, device_, kernel.config, m,
-                             {kernel.candidate.compile.registers,
-                              kernel.candidate.compile.smem_bytes})
+                             FootprintOf(kernel.candidate.compile))
                          .total_ns;
     }
     // Far above any correct round, flushes included; a hang costs this long.

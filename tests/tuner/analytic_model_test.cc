@@ -106,10 +106,21 @@ TEST(AnalyticModelTest, RegistersAndSharedMemoryBoundOccupancy) {
   const TuningConfig config = Config(8, 64, 256, 8, 64, 64, 4, 1);
   const DeviceSpec device = H200();
   ASSERT_EQ(config.threads(), 128);
-  EXPECT_EQ(ResidentCtas(device, config, {32, 1024}), 16);   // threads
-  EXPECT_EQ(ResidentCtas(device, config, {128, 1024}), 4);   // registers
-  EXPECT_EQ(ResidentCtas(device, config, {32, 75000}), 3);   // shared memory
-  EXPECT_EQ(ResidentCtas(device, config, {32, 300000}), 0);  // does not fit
+  EXPECT_EQ(ResidentCtas(device, config, {32, 1024, 0}), 16);   // threads
+  EXPECT_EQ(ResidentCtas(device, config, {128, 1024, 0}), 4);   // registers
+  EXPECT_EQ(ResidentCtas(device, config, {32, 75000, 0}), 3);   // shared memory
+  EXPECT_EQ(ResidentCtas(device, config, {32, 300000, 0}), 0);  // does not fit
+}
+
+TEST(AnalyticModelTest, SpillsCost) {
+  const Problem problem = W4A16(8192, 8192);
+  const TuningConfig config = Config(64, 128, 128, 64, 32, 64, 3, 1);
+  KernelFootprint footprint = EstimateFootprint(problem, config);
+  const double clean =
+      Predict(problem, H200(), config, 1024, footprint).total_ns;
+  footprint.spill_bytes = 200;
+  EXPECT_GT(Predict(problem, H200(), config, 1024, footprint).total_ns,
+            1.2 * clean);
 }
 
 TEST(AnalyticModelTest, ExplainNamesTheLimit) {

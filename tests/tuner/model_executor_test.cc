@@ -72,7 +72,7 @@ TEST_F(ModelExecutorTest, TimesAreTheModelsWithALittleJitter) {
   const std::vector<int64_t> times = Times(1, 0);
   const double expected =
       Predict(problem_, device_, HeuristicDefault(problem_, device_, 1), 16,
-              {96, 48 << 10})
+              {96, 48 << 10, 0})
           .total_ns;
   EXPECT_NEAR(static_cast<double>(times[0]), expected, 0.0025 * expected);
   EXPECT_EQ(times, Times(1, 0));

@@ -20,7 +20,7 @@ namespace {
 double TrueNs(const Problem& problem, const DeviceSpec& device,
               const TuningConfig& config, int64_t m) {
   const double model =
-      Predict(problem, device, config, m, {96, 48 << 10}).total_ns;
+      Predict(problem, device, config, m, {96, 48 << 10, 0}).total_ns;
   uint64_t hash = 1469598103934665603U;
   for (const char c : config.ToString()) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
