@@ -146,20 +146,27 @@ void CompilePool::Serve(Worker* worker) {
     Job job;
     {
       absl::MutexLock lock(&mutex_);
-      ++idle_;
       mutex_.Await(absl::Condition(this, &CompilePool::HasWork));
-      --idle_;
       if (stopping_) break;
       job = std::move(queue_.front());
       queue_.pop_front();
+      ++busy_;
       worker->running = job.ticket;
       worker->cancelled = false;
     }
     absl::StatusOr<CompileResult> result = RunJob(worker, job);
+    bool cancelled;
     {
       absl::MutexLock lock(&mutex_);
+      --busy_;
       worker->running = 0;
-      if (worker->cancelled) result = CancelledCompile();
+      cancelled = worker->cancelled;
+    }
+    if (cancelled) {
+      result = CancelledCompile();
+      // It has been killed, but may not be dead yet: the next compile must not
+      // take it for alive.
+      if (worker->process != nullptr) EndProcess(worker);
     }
     job.done(std::move(result));
   }
@@ -219,7 +226,7 @@ absl::StatusOr<CompilePool::Ticket> CompilePool::Submit(CompileRequest request,
   }
   const Ticket ticket = next_ticket_++;
   queue_.push_back({ticket, std::move(request), deadline, std::move(done)});
-  if (queue_.size() > static_cast<size_t>(idle_) &&
+  if (queue_.size() + busy_ > workers_.size() &&
       workers_.size() < static_cast<size_t>(processes_)) {
     AddWorker(nullptr);
   }

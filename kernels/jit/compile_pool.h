@@ -115,8 +115,8 @@ class CompilePool {
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;
-  // Workers that wait for a job.
-  int idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Workers that run a job. One more job than there are others starts another.
+  size_t busy_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Job> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Worker>> workers_ ABSL_GUARDED_BY(mutex_);
 };

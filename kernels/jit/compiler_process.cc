@@ -24,57 +24,6 @@
 namespace hone {
 namespace {
 
-constexpr int64_t kMaxFrameBytes = 256 << 20;
-
-// Waits until `fd` is ready for `events` or broken.
-absl::Status AwaitReady(int fd, short events, absl::Time deadline) {
-  while (true) {
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError("the compile process did not answer");
-    }
-    pollfd item = {.fd = fd, .events = events};
-    // Rounded up, so that the wait does not end just before the deadline; and
-    // bounded, since the wall clock may be set.
-    const absl::Duration wait =
-        std::min(left + absl::Milliseconds(1), absl::Seconds(1));
-    const auto ms = static_cast<int>(absl::ToInt64Milliseconds(wait));
-    const int ready = poll(&item, 1, ms);
-    if (ready > 0) return absl::OkStatus();
-    if (ready < 0 && errno != EINTR) {
-      return absl::ErrnoToStatus(errno, "poll");
-    }
-  }
-}
-
-absl::Status Gone() {
-  return absl::UnavailableError("the compile process has ended");
-}
-
-absl::Status SendAll(int fd, absl::string_view bytes, absl::Time deadline) {
-  while (!bytes.empty()) {
-    HONE_RETURN_IF_ERROR(AwaitReady(fd, POLLOUT, deadline));
-    const ssize_t n =
-        send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (n < 0) return Gone();
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReceiveAll(int fd, char* data, size_t size, absl::Time deadline) {
-  while (size > 0) {
-    HONE_RETURN_IF_ERROR(AwaitReady(fd, POLLIN, deadline));
-    const ssize_t n = recv(fd, data, size, MSG_DONTWAIT);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (n <= 0) return Gone();
-    data += n;
-    size -= static_cast<size_t>(n);
-  }
-  return absl::OkStatus();
-}
-
 // posix_spawn's parameter objects.
 struct SpawnSetup {
   SpawnSetup() {
@@ -137,24 +86,6 @@ absl::StatusOr<CompilerProcessOptions> ParseCompilerArguments(
     }
   }
   return options;
-}
-
-absl::Status SendFrame(int fd, absl::string_view body, absl::Time deadline) {
-  ByteWriter frame;
-  frame.PutBytes(body);
-  return SendAll(fd, frame.Take(), deadline);
-}
-
-absl::StatusOr<std::string> ReceiveFrame(int fd, absl::Time deadline) {
-  std::string header(8, '\0');
-  HONE_RETURN_IF_ERROR(ReceiveAll(fd, header.data(), header.size(), deadline));
-  const int64_t size = ByteReader(header).Int();
-  if (size < 0 || size > kMaxFrameBytes) {
-    return absl::DataLossError(absl::StrCat("a frame of ", size, " bytes"));
-  }
-  std::string body(static_cast<size_t>(size), '\0');
-  HONE_RETURN_IF_ERROR(ReceiveAll(fd, body.data(), body.size(), deadline));
-  return body;
 }
 
 absl::StatusOr<std::unique_ptr<CompilerProcess>> CompilerProcess::Start(

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "kernels/jit/frame.h"
 #include "kernels/jit/shared_library.h"
 
 namespace hone {
@@ -39,12 +40,6 @@ std::vector<std::string> CompilerArguments(
     const CompilerProcessOptions& options);
 absl::StatusOr<CompilerProcessOptions> ParseCompilerArguments(
     const std::vector<std::string>& arguments);
-
-// Sends and receives whole frames. `fd` may block or not. DeadlineExceeded past
-// the deadline, Unavailable when the other end is gone, DataLoss for a frame
-// larger than 256 MiB.
-absl::Status SendFrame(int fd, absl::string_view body, absl::Time deadline);
-absl::StatusOr<std::string> ReceiveFrame(int fd, absl::Time deadline);
 
 // Not thread-safe. Must be started by a thread that outlives it: the kernel
 // kills the child when that thread ends.

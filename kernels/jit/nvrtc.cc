@@ -57,8 +57,8 @@ class Program {
   decltype(&nvrtcDestroyProgram) destroy_;
 };
 
-// One of NVRTC's pairs "size of X" and "X", without its closing zero when
-// `text`.
+// One of NVRTC's pairs "size of X" and "X"; of text, what is before its
+// closing zeros.
 absl::StatusOr<std::string> Fetch(nvrtcResult (*get_size)(nvrtcProgram,
                                                           size_t*),
                                   nvrtcResult (*get)(nvrtcProgram, char*),
@@ -72,7 +72,7 @@ absl::StatusOr<std::string> Fetch(nvrtcResult (*get_size)(nvrtcProgram,
   if (size > 0 && get(program, bytes.data()) != NVRTC_SUCCESS) {
     return absl::InternalError("NVRTC cannot return an output");
   }
-  if (text && !bytes.empty() && bytes.back() == '\0') bytes.pop_back();
+  if (text) bytes.resize(std::min(bytes.size(), bytes.find('\0')));
   return bytes;
 }
 

@@ -40,6 +40,10 @@ class Nvrtc {
   // Compute capabilities that it compiles for, ascending: 75, 80, … 120.
   const std::vector<int>& supported_archs() const { return archs_; }
 
+  // NVRTC is not a function of its input: with 13.0 a source that indexes an
+  // array in local memory by run-time values compiles to different code from
+  // call to call. Kernels that keep everything in registers compile the same.
+  //
   // Blocks; cannot be interrupted (use the compile pool for a deadline). A
   // source that NVRTC refuses is a result (kRejected). InvalidArgument for an
   // architecture or option that this NVRTC does not know; Internal when NVRTC

@@ -73,9 +73,28 @@ extern "C" __global__ void stack(float* p, int n) {
 })";
 }
 
-// Compiles for much longer than any deadline of a test: one long straight
-// line of code in which everything depends on everything.
-std::string SlowSource();
+// Takes seconds to compile: 16000 dependent operations in one straight line.
+inline std::string SlowSource() {
+  std::string source = R"(
+extern "C" __global__ void slow(unsigned* p) {
+  unsigned v[64];
+#pragma unroll
+  for (int i = 0; i < 64; ++i) v[i] = p[i];)";
+  for (int block = 3; block < 7; ++block) {
+    absl::StrAppend(&source, R"(
+#pragma unroll
+  for (int r = 0; r < 4000; ++r) {
+    v[r % 64] = v[(r * 7 + )",
+                    block, R"() % 64] * v[(r * 13 + 5) % 64] +
+                (v[(r + 1) % 64] >> (r % 31));
+  })");
+  }
+  absl::StrAppend(&source, R"(
+#pragma unroll
+  for (int i = 0; i < 64; ++i) p[i] = v[i];
+})");
+  return source;
+}
 
 }  // namespace hone
 
