@@ -112,11 +112,6 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args, EnvLookup env,
       positional->insert(positional->end(), args.begin() + i + 1, args.end());
       break;
     }
-    if (arg == "-o") arg = "--output";
-    if (absl::StartsWith(arg, "-o=")) {
-      return absl::InvalidArgumentError(
-          "-o takes its value after a space: -o json");
-    }
     if (!absl::StartsWith(arg, "-") || arg == "-") {
       positional->push_back(args[i]);
       continue;

@@ -57,7 +57,7 @@ absl::Status PrepareSocket(const std::string& path) {
 
 absl::Status CheckListenAddress(absl::string_view listen, bool insecure) {
   absl::string_view path = listen;
-  if (absl::ConsumePrefix(&path, "unix:")) {
+  if (absl::ConsumePrefix(&path, "unix:") || absl::StartsWith(path, "/")) {
     // sun_path holds 108 bytes with its end.
     if (!absl::StartsWith(path, "/") || path.size() > 107) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -72,10 +72,10 @@ absl::Status CheckListenAddress(absl::string_view listen, bool insecure) {
   if (colon == listen.npos || host.empty() ||
       !absl::SimpleAtoi(listen.substr(colon + 1), &port) || port < 0 ||
       port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--listen is \"", listen,
-                     "\"; it must be unix:/path, host:port or [v6]:port with a "
-                     "port from 0 to 65535"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen is \"", listen,
+        "\"; it must be a socket's path, host:port or [v6]:port with "
+        "a port from 0 to 65535"));
   }
   if (insecure || host == "localhost" || host == "[::1]" ||
       absl::StartsWith(host, "127.")) {
@@ -91,6 +91,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                                                       DeviceBackend device,
                                                       Logger* log) {
   HONE_RETURN_IF_ERROR(CheckListenAddress(options.listen, options.insecure));
+  if (absl::StartsWith(options.listen, "/"))
+    options.listen = absl::StrCat("unix:", options.listen);
   auto daemon = absl::WrapUnique(new Daemon(std::move(device), log));
   const DeviceBackend& backend = daemon->device_;
   std::error_code ignored;

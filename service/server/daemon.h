@@ -22,8 +22,9 @@
 namespace hone {
 
 struct DaemonOptions {
-  // "unix:/absolute/path", "host:port" or "[v6]:port"; port 0 picks one. The
-  // socket's folder is made for this user only.
+  // A Unix socket's absolute path, with or without "unix:", "host:port" or
+  // "[v6]:port"; port 0 picks one. The socket's folder is made for this user
+  // only.
   std::string listen;
   // Allows listening beyond the loopback interface, without encryption or
   // authentication.

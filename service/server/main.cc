@@ -43,10 +43,10 @@ int Main(int argc, char** argv) {
   int64_t max_queued = options.max_queued;
   bool help = false;
   FlagSet flags;
-  flags.String(
-      "listen", "ADDRESS",
-      "unix:/path, host:port or [v6]:port (default " + options.listen + ")",
-      &options.listen, "HONE_LISTEN");
+  flags.String("listen", "ADDRESS",
+               "a socket's path, host:port or [v6]:port (default " +
+                   options.listen + ")",
+               &options.listen, "HONE_LISTEN");
   flags.Switch("insecure",
                "listen beyond loopback without encryption or authentication",
                &options.insecure);

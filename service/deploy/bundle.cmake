@@ -1,0 +1,46 @@
+# Packs NAME.tar.gz in FOLDER: bin/, share/hone/models, LICENSE, README.md. The
+# same files give the same bytes.
+if(NOT STATIC)
+  message(FATAL_ERROR
+    "The bundle needs a build with -DHONE_STATIC=ON (the preset 'release'); "
+    "this one would need Debian's gRPC on every node.")
+endif()
+set(stage ${FOLDER}/${NAME})
+file(REMOVE_RECURSE ${stage})
+file(MAKE_DIRECTORY ${stage}/bin ${stage}/share/hone)
+string(REPLACE "|" ";" PROGRAMS "${PROGRAMS}")
+foreach(program ${PROGRAMS})
+  file(COPY ${program} DESTINATION ${stage}/bin)
+  get_filename_component(name ${program} NAME)
+  execute_process(COMMAND ${STRIP} ${stage}/bin/${name}
+    COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${READELF} -d ${stage}/bin/${name}
+    OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "Shared library: \\[[^]]*\\]" needed "${dynamic}")
+  foreach(library ${needed})
+    if(NOT library MATCHES
+        "\\[(libc|libm|libstdc\\+\\+|libgcc_s|libcrypto|libssl|libz|libdl|libpthread|librt|ld-linux-x86-64)\\.so")
+      message(FATAL_ERROR "${name} must not need ${library}")
+    endif()
+  endforeach()
+endforeach()
+file(GLOB models ${ROOT}/service/models/*.json ${ROOT}/service/models/README.md)
+file(COPY ${models} DESTINATION ${stage}/share/hone/models)
+foreach(file LICENSE README.md)
+  if(EXISTS ${ROOT}/${file})
+    file(COPY ${ROOT}/${file} DESTINATION ${stage})
+  endif()
+endforeach()
+execute_process(
+  COMMAND tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner
+    -cf - ${NAME}
+  COMMAND gzip -9n
+  WORKING_DIRECTORY ${FOLDER}
+  OUTPUT_FILE ${FOLDER}/${NAME}.tar.gz
+  COMMAND_ERROR_IS_FATAL ANY)
+file(SIZE ${FOLDER}/${NAME}.tar.gz bytes)
+math(EXPR mebibytes "${bytes} >> 20")
+if(bytes GREATER 67108864)
+  message(FATAL_ERROR "${NAME}.tar.gz has ${mebibytes} MiB; at most 64 go")
+endif()
+message(STATUS "${FOLDER}/${NAME}.tar.gz: ${mebibytes} MiB")

@@ -1,0 +1,207 @@
+#include "service/server/lookup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/space/space.h"
+#include "service/convert/errors.h"
+
+namespace hone {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kClosure[] = "closure";
+
+DeviceSpec Gpu(int64_t sm_count = 132) {
+  DeviceSpec device = *ModelledDevice("h200");
+  device.kind = DeviceKind::kMeasured;
+  device.pci_device_id = 0x2335;
+  device.sm_count = sm_count;
+  device.name = "gpu";
+  return device;
+}
+
+Problem Layer(int64_t n, int64_t k) {
+  Problem problem;
+  problem.layer.n = n;
+  problem.layer.k = k;
+  problem.layer.b_scale = ScaleGranularity::kGroup;
+  problem.layer.b_group = 128;
+  return problem;
+}
+
+StoredTable Tuned(const Problem& problem, const DeviceSpec& device) {
+  StoredTable stored;
+  stored.revision = 3;
+  stored.table.problem = problem;
+  stored.table.device = device;
+  stored.table.source_closure = kClosure;
+  stored.table.ladder = {1, 16, 64};
+  const auto evidence = [](int64_t m) {
+    return Evidence{.m = m, .samples = 10, .median_ns = 1000 + m};
+  };
+  TableEntry low;
+  low.m_lo = 1;
+  low.m_hi = 16;
+  low.config = HeuristicDefault(problem, device, 16);
+  low.compile.kernel_id = "kernel";
+  low.evidence = {evidence(1), evidence(16)};
+  TableEntry high = low;
+  high.m_lo = 17;
+  high.m_hi = 0;
+  high.config = HeuristicDefault(problem, device, 64);
+  high.evidence = {evidence(64)};
+  stored.table.entries = {low, high};
+  return stored;
+}
+
+LookupIndex Index(std::vector<StoredTable> tables) {
+  return LookupIndex(std::move(tables), 3, kClosure);
+}
+
+ConfigAnswer Get(const LookupIndex& index, const Problem& problem, int64_t m,
+                 const DeviceSpec& device = Gpu()) {
+  const auto answer = index.GetConfig(problem, device, m);
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  return answer.ok() ? *answer : ConfigAnswer();
+}
+
+TEST(Lookup, LadderPointsAreExactAndTheRestIsBuckets) {
+  const LookupIndex index = Index({Tuned(Layer(4096, 4096), Gpu())});
+  for (const int64_t m : {1, 16, 64}) {
+    const ConfigAnswer answer = Get(index, Layer(4096, 4096), m);
+    EXPECT_EQ(answer.provenance.match, MatchKind::kExact) << m;
+    ASSERT_THAT(answer.evidence, SizeIs(1));
+    EXPECT_EQ(answer.evidence[0].m, m);
+    EXPECT_TRUE(answer.provenance.verified);
+    EXPECT_EQ(answer.provenance.revision, 3);
+    EXPECT_EQ(answer.compile.kernel_id, "kernel");
+  }
+  const ConfigAnswer between = Get(index, Layer(4096, 4096), 9);
+  EXPECT_EQ(between.provenance.match, MatchKind::kBucket);
+  ASSERT_THAT(between.evidence, SizeIs(2));
+  EXPECT_EQ(between.evidence[0].m, 1);
+  EXPECT_EQ(between.evidence[1].m, 16);
+  const ConfigAnswer beyond = Get(index, Layer(4096, 4096), 100'000);
+  EXPECT_EQ(beyond.provenance.match, MatchKind::kBucket);
+  EXPECT_EQ(beyond.m_hi, 0);
+  EXPECT_EQ(beyond.evidence[0].m, 64);
+}
+
+TEST(Lookup, ATableOfOlderSourcesAnswersFlagged) {
+  StoredTable old = Tuned(Layer(4096, 4096), Gpu());
+  old.table.source_closure = "older";
+  const ConfigAnswer answer = Get(Index({old}), Layer(4096, 4096), 16);
+  EXPECT_EQ(answer.provenance.match, MatchKind::kBucket);
+  EXPECT_TRUE(answer.provenance.stale);
+  EXPECT_THAT(answer.provenance.notes, Contains(HasSubstr("tune again")));
+}
+
+TEST(Lookup, ATableWithAnIllegalConfigDoesNotAnswer) {
+  StoredTable broken = Tuned(Layer(4096, 4096), Gpu());
+  broken.table.entries[1].config.mma = MmaInstruction::kTcgen05;
+  const ConfigAnswer answer = Get(Index({broken}), Layer(4096, 4096), 1);
+  EXPECT_EQ(answer.provenance.match, MatchKind::kHeuristic);
+  EXPECT_THAT(answer.provenance.notes, Contains(HasSubstr("no longer legal")));
+}
+
+TEST(Lookup, TheNearestNeighbourAnswersWithinAFactorOfFour) {
+  const LookupIndex index =
+      Index({Tuned(Layer(2048, 4096), Gpu()), Tuned(Layer(4096, 8192), Gpu()),
+             Tuned(Layer(65536, 65536), Gpu())});
+  const ConfigAnswer near = Get(index, Layer(4096, 4096 + 2048), 16);
+  EXPECT_EQ(near.provenance.match, MatchKind::kNeighbour);
+  EXPECT_EQ(near.provenance.matched_problem, Layer(4096, 8192).ToString());
+  EXPECT_FALSE(near.provenance.verified);
+  EXPECT_EQ(near.provenance.gate, GateKind::kNone);
+  EXPECT_EQ(near.compile.kernel_id, "");
+  EXPECT_EQ(Get(index, Layer(256, 256), 16).provenance.match,
+            MatchKind::kHeuristic);
+  const auto table = index.GetTable(Layer(4096, 6144), Gpu());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->table.problem, Layer(4096, 6144));
+  EXPECT_EQ(table->provenance.match, MatchKind::kNeighbour);
+}
+
+TEST(Lookup, OtherTypesAreNoNeighbours) {
+  Problem other = Layer(4096, 4096);
+  other.layer.b = kInt8;
+  EXPECT_EQ(
+      Get(Index({Tuned(other, Gpu())}), Layer(4096, 4096), 16).provenance.match,
+      MatchKind::kHeuristic);
+}
+
+TEST(Lookup, ASiblingOfTheArchitectureAnswersMeasuredForMeasured) {
+  const Problem problem = Layer(4096, 4096);
+  const ConfigAnswer answer = Get(
+      Index({Tuned(problem, Gpu(78)), Tuned(problem, Gpu(114))}), problem, 16);
+  EXPECT_EQ(answer.provenance.match, MatchKind::kSiblingDevice);
+  EXPECT_THAT(answer.provenance.notes, Contains(HasSubstr("sm_count 132")));
+  EXPECT_THAT(answer.provenance.notes, Contains(HasSubstr("114")));
+  EXPECT_FALSE(answer.provenance.verified);
+
+  // What was modelled never answers for silicon, nor the other way round.
+  const DeviceSpec model = *ModelledDevice("h200");
+  EXPECT_EQ(Get(Index({Tuned(problem, model)}), problem, 16).provenance.match,
+            MatchKind::kHeuristic);
+  EXPECT_EQ(
+      Get(Index({Tuned(problem, Gpu())}), problem, 16, model).provenance.match,
+      MatchKind::kHeuristic);
+  const ConfigAnswer modelled =
+      Get(Index({Tuned(problem, model)}), problem, 16, model);
+  EXPECT_EQ(modelled.provenance.match, MatchKind::kExact);
+  EXPECT_TRUE(modelled.provenance.modelled);
+  // Another architecture is no sibling.
+  EXPECT_EQ(
+      Get(Index({Tuned(problem, *ModelledDevice("a100"))}), problem, 16, model)
+          .provenance.match,
+      MatchKind::kHeuristic);
+}
+
+TEST(Lookup, SoftDifferencesAreNoted) {
+  DeviceSpec newer = Gpu();
+  newer.driver = "590.1";
+  const ConfigAnswer answer = Get(Index({Tuned(Layer(4096, 4096), Gpu())}),
+                                  Layer(4096, 4096), 16, newer);
+  EXPECT_EQ(answer.provenance.match, MatchKind::kExact);
+  EXPECT_THAT(answer.provenance.notes,
+              Contains(HasSubstr("driver 590.1 here")));
+}
+
+TEST(Lookup, ImportedTablesAreUnverified) {
+  StoredTable imported = Tuned(Layer(4096, 4096), Gpu());
+  imported.origin = Origin::kImported;
+  imported.verified = false;
+  const ConfigAnswer answer = Get(Index({imported}), Layer(4096, 4096), 16);
+  EXPECT_EQ(answer.provenance.match, MatchKind::kExact);
+  EXPECT_FALSE(answer.provenance.verified);
+}
+
+TEST(Lookup, TheHeuristicCoversEveryM) {
+  const LookupIndex index = Index({});
+  const auto table = index.GetTable(Layer(4096, 4096), Gpu());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_TRUE(table->table.Validate().ok()) << table->table.Validate();
+  EXPECT_EQ(table->provenance.match, MatchKind::kHeuristic);
+  for (const int64_t m : {1, 7, 300, 1 << 20}) {
+    const ConfigAnswer answer = Get(index, Layer(4096, 4096), m);
+    EXPECT_FALSE(CheckConfig(Layer(4096, 4096), Gpu(), answer.config));
+    EXPECT_EQ(answer.config, table->table.Find(m)->config);
+    EXPECT_THAT(answer.evidence, IsEmpty());
+  }
+}
+
+TEST(Lookup, AProblemWithoutAKernelSaysSo) {
+  Problem problem = Layer(4096, 4096);
+  problem.layer.a = kFloat8e4m3;
+  const auto answer = Index({}).GetConfig(problem, Gpu(), 1);
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ReasonOf(answer.status()), "NO_KERNEL");
+}
+
+}  // namespace
+}  // namespace hone

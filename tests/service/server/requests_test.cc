@@ -1,0 +1,95 @@
+#include "service/server/requests.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "service/convert/config_convert.h"
+#include "service/convert/errors.h"
+
+namespace hone {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::TuneLayerRequest Good() {
+  v1::TuneLayerRequest request;
+  request.set_request_id("0F8FAD5B-d9cb-469f-a165-70867728950e");
+  request.mutable_problem()->mutable_layer()->set_n(1024);
+  request.mutable_problem()->mutable_layer()->set_k(2048);
+  return request;
+}
+
+TEST(Requests, ATuneTakesItsDefaults) {
+  const auto tune = TuneRequestFromProto(Good());
+  ASSERT_TRUE(tune.ok()) << tune.status();
+  EXPECT_EQ(tune->request_id, "0f8fad5b-d9cb-469f-a165-70867728950e");
+  EXPECT_EQ(tune->ladder, DefaultLadder());
+  EXPECT_EQ(tune->max_kernels, 32);
+  EXPECT_EQ(tune->budget, absl::Seconds(120));
+  EXPECT_EQ(tune->problem.layer.k, 2048);
+}
+
+TEST(Requests, FingerprintsCoverAllThatDecidesTheResult) {
+  const TuneRequest base = *TuneRequestFromProto(Good());
+  v1::TuneLayerRequest same = Good();
+  same.set_request_id("00000000-0000-0000-0000-000000000000");
+  same.set_detached(true);
+  EXPECT_EQ(TuneRequestFromProto(same)->Fingerprint(), base.Fingerprint());
+  std::vector<v1::TuneLayerRequest> others(5, Good());
+  others[0].add_ladder(4);
+  others[1].set_max_kernels(9);
+  others[2].mutable_budget()->set_seconds(9);
+  others[3].set_retune(true);
+  others[4].mutable_problem()->mutable_layer()->set_bias(true);
+  for (const auto& other : others) {
+    EXPECT_NE(TuneRequestFromProto(other)->Fingerprint(), base.Fingerprint())
+        << other.DebugString();
+  }
+}
+
+TEST(Requests, UuidsAreChecked) {
+  EXPECT_TRUE(IsUuid("0f8fad5b-d9cb-469f-a165-70867728950e"));
+  for (const char* bad : {"", "0f8fad5b-d9cb-469f-a165-70867728950", "x",
+                          "0f8fad5bxd9cb-469f-a165-70867728950e",
+                          "0f8fad5b-d9cb-469f-a165-7086772895zz"}) {
+    EXPECT_FALSE(IsUuid(bad)) << bad;
+  }
+}
+
+TEST(Requests, LaddersMustRise) {
+  v1::TuneLayerRequest request = Good();
+  for (const int64_t m : {1, 8, 8}) request.add_ladder(m);
+  const auto tune = TuneRequestFromProto(request);
+  ASSERT_EQ(ViolationsOf(tune.status()).size(), 1u);
+  EXPECT_EQ(ViolationsOf(tune.status())[0].field, "ladder[2]");
+  EXPECT_THAT(ViolationsOf(tune.status())[0].description,
+              HasSubstr("between 9 and"));
+}
+
+TEST(Requests, PageTokensMakeTheRoundTripInTheirOwnListOnly) {
+  const std::string token = MakePageToken("tables", {7, 50});
+  const auto position = ParsePageToken("tables", token);
+  ASSERT_TRUE(position.ok()) << position.status();
+  EXPECT_EQ(position->revision, 7);
+  EXPECT_EQ(position->offset, 50);
+  EXPECT_EQ(ParsePageToken("tables", "")->offset, 0);
+  EXPECT_FALSE(ParsePageToken("tunes", token).ok());
+  EXPECT_FALSE(ParsePageToken("tables", "%%%").ok());
+  EXPECT_FALSE(ParsePageToken("tables", MakePageToken("tables", {1, -5})).ok());
+  EXPECT_EQ(*PageSize(0), 50);
+  EXPECT_EQ(*PageSize(5000), 1000);
+  EXPECT_FALSE(PageSize(-1).ok());
+}
+
+TEST(Requests, ADeviceMustBePossible) {
+  v1::DeviceSpec device = ToProto(*ModelledDevice("h200"));
+  EXPECT_TRUE(DeviceFromProto(device).ok());
+  device.set_sm_count(0);
+  device.set_registers_per_sm(-1);
+  const auto bad = DeviceFromProto(device);
+  ASSERT_EQ(ViolationsOf(bad.status()).size(), 2u);
+  EXPECT_EQ(ViolationsOf(bad.status())[0].field, "device.sm_count");
+}
+
+}  // namespace
+}  // namespace hone
