@@ -93,8 +93,6 @@ struct Launch {
   const LaunchPlan* plan = nullptr;
   GlobalMemory* global = nullptr;
   std::vector<std::byte> parameters;
-  // The module's .const and .global variables.
-  const std::vector<std::byte>* constant_memory = nullptr;
   Options options;
 };
 

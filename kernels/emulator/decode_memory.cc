@@ -86,7 +86,7 @@ bool RowOffset(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
   return SharedOffset(cta, warp, lane, at, 16, verb, offset);
 }
 
-// 8 bytes of the row buffer are unused padding: rows[matrix][row][column].
+// [matrix][row][column]
 using Matrices = uint16_t[4][8][8];
 
 // Row r of a matrix belongs to lanes 4r to 4r + 3, two columns each; with

@@ -90,13 +90,8 @@ absl::Status Bind(const LaunchPlan& plan, const Bindings& bindings,
     if (!used) continue;
     const auto it = bindings.find(info.role);
     const bool workspace = info.role == BufferRole::kWorkspace;
-    if (it == bindings.end() || it->second.data == nullptr) {
-      // A kernel may take a pointer it has no use for.
-      if (workspace && plan.workspace_bytes > 0) {
-        return error("buffer ", info.name, " is not bound");
-      }
-      addresses[info.role] = 0;
-      continue;
+    if (it == bindings.end()) {
+      return error("buffer ", info.name, " is not bound");
     }
     const HostBuffer& buffer = it->second;
     uint64_t bytes = buffer.bytes;

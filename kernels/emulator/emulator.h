@@ -10,7 +10,10 @@
 // What the model fixes where the PTX ISA leaves room:
 //  - Divergent lanes run one side after the other (which first depends on the
 //    seed) and reconverge at the branch's immediate post-dominator. A lane
-//    that spins until another lane of its own warp acts never gets there.
+//    that spins until another lane of its own warp acts never gets there. A
+//    lane that jumps straight to a ret exits there and then; warp-wide
+//    instructions and barriers count the lanes that have not exited, except
+//    that matrix instructions need all 32.
 //  - Lanes of one warp are ordered by the instructions of that warp; a
 //    warp-synchronous exchange through shared memory needs no bar.warp.sync,
 //    except after asynchronous copies, which only their issuing lane has

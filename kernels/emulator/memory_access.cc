@@ -69,6 +69,7 @@ bool SharedOffset(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
     return false;
   }
   *offset = static_cast<uint32_t>(at);
+  if (address % bytes == 0) return true;
   return CheckAlignment(cta, warp, lane, address, bytes,
                         absl::StrCat("shared ", verb));
 }

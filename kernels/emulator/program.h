@@ -58,7 +58,6 @@ struct Instruction {
     kSaturate = 8,
     kNegate = 16,       // of the predicate operand
     kWideAddress = 32,  // 64-bit address register
-    kAligned = 64,
   };
   Handler run = nullptr;
   const uint32_t* r = nullptr;  // operands, in the order the handler wants
