@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                   32},
         FaultCase{"divergent_mma", {"divergence", "mma"}, {"divergent_mma"}},
         FaultCase{"endless", {"max_instructions"}, {"endless"}},
-        FaultCase{"traps", {"trap", "lane 1"}, {"traps"}}),
+        FaultCase{"traps", {": trap"}, {"traps"}}),
     [](const auto& info) { return info.param.kernel; });
 
 // Replaces the n-th occurrence of `from` (0: all).
