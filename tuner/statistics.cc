@@ -34,6 +34,23 @@ std::vector<double> BinomialCdf(int64_t n) {
   return cdf;
 }
 
+// LogWealth(s, count) for s = 0..count.
+std::vector<double> LogWealths(int64_t count) {
+  const std::vector<double> cdf = BinomialCdf(count + 1);
+  const double top = static_cast<double>(count + 1) * std::numbers::ln2 -
+                     std::log(static_cast<double>(count + 1));
+  std::vector<double> wealths(static_cast<size_t>(count) + 1);
+  // log of s! (count - s)! / count!, from s = 0 upwards.
+  double log_share = 0;
+  for (int64_t s = 0; s <= count; ++s) {
+    wealths[static_cast<size_t>(s)] =
+        top + log_share + std::log(cdf[static_cast<size_t>(s)]);
+    log_share += std::log(static_cast<double>(s + 1)) -
+                 std::log(static_cast<double>(std::max<int64_t>(1, count - s)));
+  }
+  return wealths;
+}
+
 std::vector<double> Sorted(absl::Span<const double> values) {
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
@@ -76,10 +93,7 @@ MedianInterval FixedMedianInterval(absl::Span<const double> values,
 }
 
 double LogWealth(int64_t above, int64_t count) {
-  const std::vector<double> cdf = BinomialCdf(count + 1);
-  return static_cast<double>(count + 1) * std::numbers::ln2 +
-         LogFactorial(above) + LogFactorial(count - above) -
-         LogFactorial(count + 1) + std::log(cdf[static_cast<size_t>(above)]);
+  return LogWealths(count)[static_cast<size_t>(above)];
 }
 
 MedianInterval MedianSequence(absl::Span<const double> values,
@@ -89,8 +103,10 @@ MedianInterval MedianSequence(absl::Span<const double> values,
   MedianInterval result = {n, MedianOfSorted(sorted), -kInfinity, kInfinity};
   const double needed = -std::log(alpha_per_side);
   // The wealth rises with the observations above.
+  const std::vector<double> wealths = LogWealths(n);
   int64_t smallest = n + 1;
-  while (smallest > n / 2 + 1 && LogWealth(smallest - 1, n) >= needed) {
+  while (smallest > n / 2 + 1 &&
+         wealths[static_cast<size_t>(smallest - 1)] >= needed) {
     --smallest;
   }
   if (smallest <= n) {

@@ -98,10 +98,12 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   HONE_ASSIGN_OR_RETURN(TableFiles files,
                         TableFiles::Open(TableFolder(options.cache_dir)));
   HONE_ASSIGN_OR_RETURN(LookupIndex bundle, ReadBundle(options.bundle));
-  HONE_ASSIGN_OR_RETURN(
-      std::unique_ptr<KernelSet> kernels,
-      KernelSet::Create(device, CubinFolder(options.cache_dir),
-                        options.libraries));
+  CubinCacheOptions cache;
+  cache.folder = CubinFolder(options.cache_dir);
+  HONE_ASSIGN_OR_RETURN(std::shared_ptr<CubinCache> cubins,
+                        CubinCache::Open(std::move(cache)));
+  auto kernels = std::make_unique<KernelSet>(device, std::move(cubins),
+                                             Nvrtc::Create(options.libraries));
   return std::unique_ptr<Client>(new Client(std::move(options), device,
                                             std::move(files), std::move(bundle),
                                             std::move(kernels)));
@@ -292,6 +294,8 @@ absl::StatusOr<CompileSummary> Client::Compile(const Problem& problem) {
 }
 
 absl::Status Client::WarmUp(const Problem& problem) {
+  // Before a compile of seconds.
+  HONE_RETURN_IF_ERROR(CheckContext());
   HONE_ASSIGN_OR_RETURN(const std::shared_ptr<const TableAnswer> answer,
                         LookupTable(problem));
   std::shared_ptr<const KernelTable> table = kernels_->MakeTable(answer->table);

@@ -46,8 +46,8 @@
 namespace hone {
 
 struct ClientOptions {
-  // honed's: a Unix socket's path or host:port. Empty: $HONE_ADDRESS, else the
-  // user's own socket.
+  // honed's: a Unix socket's absolute path or host:port. Empty: $HONE_ADDRESS,
+  // else the user's own socket.
   std::string address;
   // Longest wait of a lookup, above 0.
   absl::Duration deadline = absl::Milliseconds(50);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/launch/device_query.h"
 
 namespace hone {
 
@@ -17,15 +18,12 @@ Kernel* KernelTable::Find(int64_t m) const {
   return nullptr;
 }
 
-absl::StatusOr<std::unique_ptr<KernelSet>> KernelSet::Create(
-    const DeviceSpec& device, const std::string& cubin_folder,
-    const LibrarySearch& libraries) {
-  CubinCacheOptions options;
-  options.folder = cubin_folder;
-  HONE_ASSIGN_OR_RETURN(std::shared_ptr<CubinCache> cache,
-                        CubinCache::Open(std::move(options)));
-  return std::unique_ptr<KernelSet>(
-      new KernelSet(device, std::move(cache), Nvrtc::Create(libraries)));
+absl::Status CheckContext() {
+  HONE_RETURN_IF_ERROR(DeviceCount().status());
+  if (HasCurrentContext()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this thread has no current CUDA context; make the one of the client's "
+      "device current first");
 }
 
 KernelSet::KernelSet(DeviceSpec device, std::shared_ptr<CubinCache> cache,
@@ -119,6 +117,7 @@ absl::StatusOr<FunctionHandle> KernelSet::Load(Kernel& kernel) {
   if (FunctionHandle function = kernel.function_.load()) return function;
   absl::MutexLock lock(&kernel.mu_);
   if (FunctionHandle function = kernel.function_.load()) return function;
+  HONE_RETURN_IF_ERROR(CheckContext());
   HONE_RETURN_IF_ERROR(CompileLocked(kernel));
   // Every M has the same name and shared memory.
   const LaunchPlan plan = PlanLaunch(kernel.problem_, kernel.config_, 1);

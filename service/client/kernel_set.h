@@ -17,7 +17,6 @@
 #include "kernels/config/problem.h"
 #include "kernels/jit/cubin_cache.h"
 #include "kernels/jit/nvrtc.h"
-#include "kernels/jit/shared_library.h"
 #include "kernels/launch/module.h"
 #include "tuner/trial.h"
 
@@ -70,14 +69,16 @@ struct KernelTable {
   Kernel* Find(int64_t m) const;
 };
 
+// Whether kernels can be loaded by the calling thread. Unavailable without a
+// driver or a GPU, FailedPrecondition without a current context.
+absl::Status CheckContext();
+
 // Thread-safe. Kernels live as long as the set: a captured graph may hold them.
 class KernelSet {
  public:
-  // Compiled cubins are kept under `cubin_folder`. A missing NVRTC is no error
-  // here.
-  static absl::StatusOr<std::unique_ptr<KernelSet>> Create(
-      const DeviceSpec& device, const std::string& cubin_folder,
-      const LibrarySearch& libraries);
+  // Without NVRTC (`nvrtc` says why) only cached kernels can be had.
+  KernelSet(DeviceSpec device, std::shared_ptr<CubinCache> cache,
+            absl::StatusOr<std::shared_ptr<const Nvrtc>> nvrtc);
 
   // Every config must be legal for the table's problem on the device.
   std::shared_ptr<const KernelTable> MakeTable(const DispatchTable& table);
@@ -87,13 +88,10 @@ class KernelSet {
   absl::StatusOr<CompileSummary> Compile(const KernelTable& table);
 
   // The kernel in the calling thread's context, compiled and loaded if need
-  // be.
+  // be. Also returns the errors of Compile() and CheckContext().
   absl::StatusOr<FunctionHandle> Load(Kernel& kernel);
 
  private:
-  KernelSet(DeviceSpec device, std::shared_ptr<CubinCache> cache,
-            absl::StatusOr<std::shared_ptr<const Nvrtc>> nvrtc);
-
   absl::Status CompileLocked(Kernel& kernel)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kernel.mu_);
 

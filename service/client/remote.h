@@ -21,8 +21,8 @@ class Remote {
   // Runs once, on a thread of gRPC's or on the caller's.
   using Done = std::function<void(absl::StatusOr<TableAnswer>)>;
 
-  // A Unix socket's path ("unix:" may lead it) or host:port. Connects at the
-  // first question, and again at most every second.
+  // A Unix socket's absolute path ("unix:" may lead it) or host:port. Connects
+  // at the first question, and again at most every second.
   explicit Remote(const std::string& address);
   // Cancels what is in flight and returns once every Done has run.
   ~Remote();

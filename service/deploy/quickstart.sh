@@ -19,6 +19,7 @@ cmake --build build/quickstart --target honed hone hone-worker hone-compiler
 bin=build/quickstart/bin
 state=build/quickstart/state
 mkdir -p "$state"
+chmod 700 "$state"
 device=auto
 budget=${HONE_BUDGET:-120s}
 if ! [ -e /dev/nvidiactl ]; then

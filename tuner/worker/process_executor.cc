@@ -48,7 +48,7 @@ absl::Status ProcessExecutor::StartWorker() {
   request.mutable_device();
   HONE_ASSIGN_OR_RETURN(const v1::WorkerResponse response,
                         Ask(request, options_.start_deadline));
-  const DeviceSpec device = FromProto(response.device());
+  const DeviceSpec device = FromWire(response.device());
   if (first) {
     device_ = device;
     foreign_processes_.assign(response.device().foreign_processes().begin(),
@@ -193,7 +193,7 @@ absl::StatusOr<GateResult> ProcessExecutor::Gate(int candidate, int64_t m,
   request.mutable_gate()->set_m(m);
   HONE_ASSIGN_OR_RETURN(Exchange exchange, Risk(request, deadline));
   if (!exchange.failure.has_value()) {
-    absl::StatusOr<GateResult> result = FromProto(exchange.response.gate());
+    absl::StatusOr<GateResult> result = FromWire(exchange.response.gate());
     if (result.ok()) return result;
     exchange.failure = FailureOf(result.status(), deadline);
     HONE_RETURN_IF_ERROR(Replace());
@@ -217,7 +217,7 @@ absl::StatusOr<ProcessExecutor::Exchange> ProcessExecutor::TryRound(
   HONE_ASSIGN_OR_RETURN(Exchange exchange, Risk(message, deadline));
   if (exchange.failure.has_value()) return exchange;
   absl::StatusOr<RoundResult> parsed =
-      FromProto(exchange.response.round(), request.round);
+      FromWire(exchange.response.round(), request.round);
   if (parsed.ok() && parsed->entries.size() == request.order.size()) {
     result = *std::move(parsed);
     return exchange;

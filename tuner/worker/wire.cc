@@ -1,85 +1,12 @@
 #include "tuner/worker/wire.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/config/status_macros.h"
 
 namespace hone {
 namespace {
-
-// Waits for `events`; what the descriptor then says itself (closed, error) is
-// left to the read or write.
-absl::Status WaitFor(int fd, short events, absl::Time deadline) {
-  while (true) {
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError("no answer before the deadline");
-    }
-    // In slices, so that an infinite deadline fits in an int.
-    const auto ms = std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1,
-                                      int64_t{60} * 1000);
-    pollfd entry = {fd, events, 0};
-    const int ready = poll(&entry, 1, static_cast<int>(ms));
-    if (ready > 0) return absl::OkStatus();
-    if (ready < 0 && errno != EINTR) {
-      return absl::InternalError(absl::StrCat("poll: ", strerror(errno)));
-    }
-  }
-}
-
-bool IsRetry(int error) {
-  return error == EINTR || error == EAGAIN || error == EWOULDBLOCK;
-}
-
-// Never blocks on sockets, and never raises SIGPIPE there.
-ssize_t WriteSome(int fd, const char* data, size_t size) {
-  const ssize_t sent = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-  return sent < 0 && errno == ENOTSOCK ? write(fd, data, size) : sent;
-}
-
-ssize_t ReadSome(int fd, char* data, size_t size) {
-  const ssize_t got = recv(fd, data, size, MSG_DONTWAIT);
-  return got < 0 && errno == ENOTSOCK ? read(fd, data, size) : got;
-}
-
-absl::Status WriteAll(int fd, absl::string_view data, absl::Time deadline) {
-  while (!data.empty()) {
-    HONE_RETURN_IF_ERROR(WaitFor(fd, POLLOUT, deadline));
-    const ssize_t sent = WriteSome(fd, data.data(), data.size());
-    if (sent < 0) {
-      if (IsRetry(errno)) continue;
-      return absl::UnavailableError(
-          absl::StrCat("the other side is gone: ", strerror(errno)));
-    }
-    data.remove_prefix(static_cast<size_t>(sent));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadAll(int fd, char* data, size_t size, absl::Time deadline) {
-  while (size > 0) {
-    HONE_RETURN_IF_ERROR(WaitFor(fd, POLLIN, deadline));
-    const ssize_t got = ReadSome(fd, data, size);
-    if (got == 0) return absl::UnavailableError("the other side has closed");
-    if (got < 0) {
-      if (IsRetry(errno)) continue;
-      return absl::UnavailableError(
-          absl::StrCat("the other side is gone: ", strerror(errno)));
-    }
-    data += got;
-    size -= static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<Outcome> ReadOutcome(const std::string& text) {
   absl::StatusOr<Outcome> outcome = ParseOutcome(text);
@@ -89,38 +16,7 @@ absl::StatusOr<Outcome> ReadOutcome(const std::string& text) {
 
 }  // namespace
 
-absl::Status SendFrame(int fd, absl::string_view payload, absl::Time deadline) {
-  if (payload.size() > kMaxFrameBytes) {
-    return absl::InvalidArgumentError("the frame is too long");
-  }
-  const auto size = static_cast<uint32_t>(payload.size());
-  std::string frame;
-  frame.reserve(payload.size() + 4);
-  for (int i = 0; i < 4; ++i) {
-    frame.push_back(static_cast<char>(size >> (8 * i)));
-  }
-  frame.append(payload.data(), payload.size());
-  return WriteAll(fd, frame, deadline);
-}
-
-absl::StatusOr<std::string> ReceiveFrame(int fd, absl::Time deadline) {
-  std::array<char, 4> head{};
-  HONE_RETURN_IF_ERROR(ReadAll(fd, head.data(), head.size(), deadline));
-  uint32_t size = 0;
-  for (size_t i = 0; i < 4; ++i) {
-    size |= static_cast<uint32_t>(static_cast<unsigned char>(head[i]))
-            << (8 * i);
-  }
-  if (size > kMaxFrameBytes) {
-    return absl::DataLossError(
-        absl::StrCat("a frame of ", size, " bytes is no frame"));
-  }
-  std::string payload(size, '\0');
-  HONE_RETURN_IF_ERROR(ReadAll(fd, payload.data(), size, deadline));
-  return payload;
-}
-
-v1::WorkerDevice ToProto(const DeviceSpec& d) {
+v1::WorkerDevice ToWire(const DeviceSpec& d) {
   v1::WorkerDevice p;
   p.set_sm_arch(d.sm_arch);
   p.set_pci_device_id(d.pci_device_id);
@@ -148,7 +44,7 @@ v1::WorkerDevice ToProto(const DeviceSpec& d) {
   return p;
 }
 
-DeviceSpec FromProto(const v1::WorkerDevice& p) {
+DeviceSpec FromWire(const v1::WorkerDevice& p) {
   DeviceSpec d;
   d.kind = DeviceKind::kMeasured;
   d.sm_arch = p.sm_arch();
@@ -177,7 +73,7 @@ DeviceSpec FromProto(const v1::WorkerDevice& p) {
   return d;
 }
 
-v1::WorkerGateResult ToProto(const GateResult& result) {
+v1::WorkerGateResult ToWire(const GateResult& result) {
   v1::WorkerGateResult p;
   p.set_outcome(std::string(ToString(result.outcome)));
   p.set_detail(result.detail);
@@ -187,7 +83,7 @@ v1::WorkerGateResult ToProto(const GateResult& result) {
   return p;
 }
 
-absl::StatusOr<GateResult> FromProto(const v1::WorkerGateResult& p) {
+absl::StatusOr<GateResult> FromWire(const v1::WorkerGateResult& p) {
   GateResult result;
   HONE_ASSIGN_OR_RETURN(result.outcome, ReadOutcome(p.outcome()));
   const absl::StatusOr<GateKind> gate = ParseGateKind(p.gate());
@@ -199,7 +95,7 @@ absl::StatusOr<GateResult> FromProto(const v1::WorkerGateResult& p) {
   return result;
 }
 
-v1::WorkerRoundResult ToProto(const RoundResult& result) {
+v1::WorkerRoundResult ToWire(const RoundResult& result) {
   v1::WorkerRoundResult p;
   for (const RoundResult::Entry& entry : result.entries) {
     v1::WorkerRoundResult::Entry* out = p.add_entries();
@@ -212,7 +108,7 @@ v1::WorkerRoundResult ToProto(const RoundResult& result) {
   return p;
 }
 
-absl::StatusOr<RoundResult> FromProto(const v1::WorkerRoundResult& p,
+absl::StatusOr<RoundResult> FromWire(const v1::WorkerRoundResult& p,
                                       int32_t round) {
   RoundResult result;
   for (const v1::WorkerRoundResult::Entry& in : p.entries()) {

@@ -126,7 +126,7 @@ class Worker {
       case v1::WorkerRequest::kDevice: {
         HONE_ASSIGN_OR_RETURN(const DeviceSpec spec,
                               QueryDevice(flags_.device));
-        *response.mutable_device() = ToProto(spec);
+        *response.mutable_device() = ToWire(spec);
         for (const int64_t pid : ForeignProcesses(flags_.device)) {
           response.mutable_device()->add_foreign_processes(pid);
         }
@@ -160,7 +160,7 @@ class Worker {
         if (result.outcome == Outcome::kFault) {
           return absl::AbortedError(result.detail);
         }
-        *response.mutable_gate() = ToProto(result);
+        *response.mutable_gate() = ToWire(result);
         return absl::OkStatus();
       }
       case v1::WorkerRequest::kRound: {
@@ -171,7 +171,7 @@ class Worker {
                            request.round().order().end());
         round.round = request.round().round();
         HONE_ASSIGN_OR_RETURN(const RoundResult result, measurer->Round(round));
-        *response.mutable_round() = ToProto(result);
+        *response.mutable_round() = ToWire(result);
         return absl::OkStatus();
       }
       case v1::WorkerRequest::kSentinel: {

@@ -117,7 +117,7 @@ int Main(int argc, char** argv) {
           result.detail = "C[0][0]";
           result.error.worst_ratio = 7;
         }
-        *response.mutable_gate() = ToProto(result);
+        *response.mutable_gate() = ToWire(result);
         break;
       }
       case v1::WorkerRequest::kRound: {
@@ -134,7 +134,7 @@ int Main(int argc, char** argv) {
           result.entries.push_back(entry);
         }
         log << std::endl;
-        *response.mutable_round() = ToProto(result);
+        *response.mutable_round() = ToWire(result);
         break;
       }
       case v1::WorkerRequest::kSentinel:

@@ -72,28 +72,28 @@ TEST(WireConversionTest, ValuesComeBack) {
   device.ecc = true;
   device.driver = "580.1";
   device.power_limit_mw = 700000;
-  EXPECT_EQ(FromProto(ToProto(device)), device);
+  EXPECT_EQ(FromWire(ToWire(device)), device);
 
   GateResult gate;
   gate.outcome = Outcome::kNotRepeatable;
   gate.gate = GateKind::kDevice;
   gate.detail = "two runs differ";
   gate.error = {1e-3, 0.5};
-  const auto gate_back = FromProto(ToProto(gate));
+  const auto gate_back = FromWire(ToWire(gate));
   ASSERT_TRUE(gate_back.ok());
   EXPECT_EQ(gate_back->outcome, gate.outcome);
   EXPECT_EQ(gate_back->gate, gate.gate);
   EXPECT_EQ(gate_back->detail, gate.detail);
   EXPECT_EQ(gate_back->error, gate.error);
-  v1::WorkerGateResult unknown = ToProto(gate);
+  v1::WorkerGateResult unknown = ToWire(gate);
   unknown.set_outcome("splendid");
-  EXPECT_EQ(FromProto(unknown).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(FromWire(unknown).status().code(), absl::StatusCode::kDataLoss);
 
   RoundResult round;
   round.slowed_down = true;
   round.entries.resize(1);
   round.entries[0].sample = {1234, 1980000, 5};
-  const auto round_back = FromProto(ToProto(round), 5);
+  const auto round_back = FromWire(ToWire(round), 5);
   ASSERT_TRUE(round_back.ok());
   EXPECT_TRUE(round_back->slowed_down);
   EXPECT_EQ(round_back->entries[0].sample, round.entries[0].sample);
