@@ -39,7 +39,7 @@ done
 
 layer=(--n "$n" --k "$k" --b int4 --group 128)
 echo "== tune"
-"$bin/hone" tune "${layer[@]}" --budget "$budget"
+"$bin/hone" tune "${layer[@]}" --budget "$budget" --max-kernels 12
 echo "== look up M = 16"
 "$bin/hone" get "${layer[@]}" --m 16
 echo "== lookups over a warm channel"
