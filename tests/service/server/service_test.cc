@@ -270,6 +270,8 @@ TEST(Service, AFullQueueSaysWhenToRetry) {
   daemon.Hold();
   std::vector<std::thread> callers;
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  // The second caller fills the queue only once it was accepted.
+  absl::Notification queued;
   for (int i = 0; i < 2; ++i) {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     callers.emplace_back([&, i] {
@@ -278,6 +280,7 @@ TEST(Service, AFullQueueSaysWhenToRetry) {
           daemon.TuneRequestFor(SmallProblem(1024 << i), TestId(i)));
       v1::TuneLayerResponse message;
       while (reader->Read(&message)) {
+        if (i == 1 && message.has_accepted()) queued.Notify();
       }
       reader->Finish();
     });
@@ -285,6 +288,7 @@ TEST(Service, AFullQueueSaysWhenToRetry) {
       ASSERT_TRUE(daemon.WaitUntilHeld());
     }
   }
+  ASSERT_TRUE(queued.WaitForNotificationWithTimeout(absl::Seconds(20)));
   absl::Status full;
   for (int i = 0; i < 100 && !absl::IsResourceExhausted(full); ++i) {
     grpc::ClientContext context;
