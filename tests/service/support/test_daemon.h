@@ -100,10 +100,12 @@ class TestDaemon {
   FakeCompiler& compiler() { return *compiler_; }
   const TempFolder& folder() const { return folder_; }
 
-  // Holds the simulated GPU at its next call, until Release().
-  void Hold() {
+  // Holds the simulated GPU at its next call, or after some more, until
+  // Release().
+  void Hold(int calls = 0) {
     absl::MutexLock lock(&mutex_);
     held_ = true;
+    calls_before_ = calls;
   }
   void Release() {
     absl::MutexLock lock(&mutex_);
@@ -169,7 +171,7 @@ class TestDaemon {
  private:
   void AfterCall() {
     absl::MutexLock lock(&mutex_);
-    if (!held_) return;
+    if (!held_ || calls_before_-- > 0) return;
     waiting_ = true;
     const auto released = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return !held_;
@@ -181,6 +183,7 @@ class TestDaemon {
   TempFolder folder_;
   absl::Mutex mutex_;
   bool held_ = false;
+  int calls_before_ = 0;
   bool waiting_ = false;
   std::vector<std::string> lines_;
   Logger log_;
