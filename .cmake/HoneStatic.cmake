@@ -2,7 +2,7 @@
 # archives lie beside them. This links the archives instead.
 get_property(hone_imported DIRECTORY PROPERTY IMPORTED_TARGETS)
 foreach(target ${hone_imported})
-  if(NOT target MATCHES "^(absl|gRPC|protobuf)::")
+  if(NOT target MATCHES "^(absl|gRPC|protobuf|c-ares)::")
     continue()
   endif()
   foreach(property IMPORTED_LOCATION IMPORTED_LOCATION_NONE
@@ -14,16 +14,12 @@ foreach(target ${hone_imported})
     endif()
   endforeach()
 endforeach()
-foreach(pair re2::re2=libre2.a c-ares::cares=libcares.a)
-  string(REPLACE "=" ";" pair ${pair})
-  list(GET pair 0 target)
-  list(GET pair 1 name)
-  if(TARGET ${target})
-    find_library(HONE_ARCHIVE_${name} ${name} REQUIRED)
-    set_target_properties(${target} PROPERTIES
-      INTERFACE_LINK_LIBRARIES "${HONE_ARCHIVE_${name}}")
-  endif()
-endforeach()
+# re2 comes from pkg-config, as a flag.
+if(TARGET re2::re2)
+  find_library(HONE_RE2_ARCHIVE libre2.a REQUIRED)
+  set_target_properties(re2::re2 PROPERTIES
+    INTERFACE_LINK_LIBRARIES "${HONE_RE2_ARCHIVE}")
+endif()
 
 # The archives name each other in circles.
 set(CMAKE_CXX_LINK_EXECUTABLE

@@ -58,7 +58,7 @@ class Daemon {
 
   // Says NOT_SERVING to health checks, ends the tunes (what they recorded is
   // kept), lets calls in progress finish for up to `grace`, and stops.
-  void Drain(absl::Duration grace = absl::Seconds(5));
+  void Drain(absl::Duration grace = absl::Seconds(1));
 
  private:
   Daemon(DeviceBackend device, Logger* log)
