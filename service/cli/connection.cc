@@ -52,9 +52,11 @@ class TuneCanceller {
     thread_.join();
   }
 
-  // The job is this call's own, so Ctrl-C ends it.
-  void Own(const std::string& tune_id) {
+  // The daemon took the request. `tune_id` names the job when it is this call's
+  // own, so that Ctrl-C ends it; empty when it belongs to others as well.
+  void Accepted(const std::string& tune_id) {
     absl::MutexLock lock(&mutex_);
+    accepted_ = true;
     tune_id_ = tune_id;
   }
 
@@ -76,7 +78,13 @@ class TuneCanceller {
     if (!WaitForInterrupt(1)) return;
     std::string tune_id;
     {
+      // Whose job it is may be on its way still; leaving now would cancel by
+      // chance what is to be cancelled by name.
       absl::MutexLock lock(&mutex_);
+      const auto known = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return done_ || accepted_;
+      };
+      mutex_.AwaitWithTimeout(absl::Condition(&known), absl::Seconds(1));
       tune_id = tune_id_;
     }
     v1::CancelTuneRequest request;
@@ -93,6 +101,7 @@ class TuneCanceller {
   const std::atomic<int>& interrupts_;
   const int before_;
   absl::Mutex mutex_;
+  bool accepted_ ABSL_GUARDED_BY(mutex_) = false;
   std::string tune_id_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
@@ -140,9 +149,10 @@ absl::StatusOr<TuneOutcome> RunTune(
       if (request.detached()) {
         left = true;
         context.TryCancel();
-      } else if (!outcome.accepted.joined()) {
-        canceller.Own(outcome.accepted.tune_id());
       }
+      canceller.Accepted(request.detached() || outcome.accepted.joined()
+                             ? ""
+                             : outcome.accepted.tune_id());
     } else if (response.has_result()) {
       outcome.result = response.result();
     }

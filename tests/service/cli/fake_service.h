@@ -58,15 +58,6 @@ class FakeService final : public v1::TuningService::Service {
     absl::MutexLock lock(&mutex_);
     return cancelled_;
   }
-  // Waits until a held job was cancelled by name or its caller left it, either
-  // of which ends a job on a real daemon; false after five seconds.
-  bool WaitUntilEnded() {
-    absl::MutexLock lock(&mutex_);
-    const auto ended = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return left_ || !cancelled_.empty();
-    };
-    return mutex_.AwaitWithTimeout(absl::Condition(&ended), absl::Seconds(5));
-  }
   std::string imported() {
     absl::MutexLock lock(&mutex_);
     return imported_;
@@ -145,8 +136,6 @@ class FakeService final : public v1::TuningService::Service {
                                     absl::Milliseconds(20)))
           break;
       }
-      absl::MutexLock lock(&mutex_);
-      if (cancelled_.empty()) left_ = true;
       return ToGrpcStatus(absl::CancelledError("cancelled"));
     }
     {
@@ -261,7 +250,6 @@ class FakeService final : public v1::TuningService::Service {
   std::function<void()> hold_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::TuneLayerRequest> requests_ ABSL_GUARDED_BY(mutex_);
-  bool left_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::string imported_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
