@@ -128,6 +128,18 @@ class TileLoader {
   }
 
   __device__ __forceinline__ void IssueA(u32 destination, int step) const {
+    // Most tiles have all their rows. Testing that once, for the whole CTA,
+    // spares each copy its predicate and address arithmetic, which at M = 16
+    // come out of the issue slots that dequantization needs.
+    if (last_row_ >= Config::kBlockM - 1) {
+      IssueRows<false>(destination, step);
+    } else {
+      IssueRows<true>(destination, step);
+    }
+  }
+
+  template <bool kRagged>
+  __device__ __forceinline__ void IssueRows(u32 destination, int step) const {
     // Elements per copy: what the alignment of a row of K elements allows.
     constexpr int kVector = Config::kK % 8 == 0   ? 8
                             : Config::kK % 4 == 0 ? 4
@@ -150,15 +162,18 @@ class TileLoader {
       // eight reads of one line make the L2 a bottleneck (M = 1: 13.3 us
       // instead of 10.8). Their address is the last row's all the same, so that
       // only the size depends on the row.
-      const u32 offset = Min(row, last_row_) * kRowBytes + ring_column * 2;
+      const int source_row = kRagged ? Min(row, last_row_) : row;
+      const u32 offset = source_row * kRowBytes + ring_column * 2;
       const bool in_k =
           !kTail || step * Config::kBlockK + ring_column < Config::kK;
-      const bool valid = in_k && row <= last_row_;
+      const bool valid = in_k && (!kRagged || row <= last_row_);
       const u32 target = destination +
                          S::AOffset(column / 64, row, column % 64 / 8) +
                          column % 8 * 2;
       const u8* source = in_k ? base + offset : a_;
-      if constexpr (kVector > 1) {
+      if constexpr (kVector == 8 && !kRagged && !kTail) {
+        ptx::CopyAsync16(target, source);
+      } else if constexpr (kVector > 1) {
         ptx::CopyAsync<kVector * 2>(target, source, valid);
       } else {
         ptx::StoreShared2(target, valid ? ptx::LoadConstant2(source) : u16{0});
