@@ -88,6 +88,25 @@ ComparisonSummary Summarize(absl::Span<const RowComparison> found, int parts,
   return summary;
 }
 
+std::string WhyWrong(const ComparisonSummary& summary, int64_t elements,
+                     const Tolerance& tolerance) {
+  if (summary.error.worst_ratio > 1) {
+    return absl::StrFormat(
+        "C[%d][%d] misses the reference by %.3g times the tolerance; relative "
+        "error %.3g",
+        summary.worst_m, summary.worst_n, summary.error.worst_ratio,
+        summary.error.relative_norm);
+  }
+  if (elements >= kNormElements &&
+      summary.error.relative_norm > tolerance.relative_norm) {
+    return absl::StrFormat(
+        "the relative error of %d outputs together is %.3g; roundings explain "
+        "at most %.3g",
+        elements, summary.error.relative_norm, tolerance.relative_norm);
+  }
+  return "";
+}
+
 Gate::Gate(const HelperKernels& helpers, const Problem& problem,
            const Operands& operands, DeviceReference& reference,
            StreamHandle stream)
@@ -213,6 +232,8 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
   const auto& [repeat, guards, zeroed] = checks;
 
   const ComparisonSummary summary = Summarize(found, parts, rows->rows);
+  const std::string wrong = WhyWrong(
+      summary, static_cast<int64_t>(rows->rows.size()) * layer.n, tolerance_);
   GateResult result;
   result.gate = GateKind::kDevice;
   result.error = summary.error;
@@ -230,13 +251,9 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
     result.outcome = Outcome::kWrongResult;
     result.detail = absl::StrCat(repeat.nans, " of ", elements,
                                  " outputs are NaN or were not written");
-  } else if (summary.error.worst_ratio > 1) {
+  } else if (!wrong.empty()) {
     result.outcome = Outcome::kWrongResult;
-    result.detail = absl::StrFormat(
-        "C[%d][%d] misses the reference by %.3g times the tolerance; relative "
-        "error %.3g",
-        summary.worst_m, summary.worst_n, summary.error.worst_ratio,
-        summary.error.relative_norm);
+    result.detail = wrong;
   } else if (repeat.unequal > 0) {
     result.outcome = Outcome::kNotRepeatable;
     result.detail = absl::StrFormat(

@@ -10,6 +10,7 @@
 #define HONE_TUNER_MEASURE_GATE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -52,11 +53,18 @@ class GuardedBuffer {
 // `parts` of them per row, in order. A pure function.
 struct ComparisonSummary {
   ErrorMetrics error;
+  // The element that misses the reference by most of its tolerance.
   int64_t worst_m = 0;
   int64_t worst_n = 0;
 };
 ComparisonSummary Summarize(absl::Span<const RowComparison> found, int parts,
                             absl::Span<const int64_t> rows);
+
+// Why `elements` compared elements with this summary are not what the
+// tolerance allows; empty when they are. See Tolerance: each element has its
+// bound, and enough of them together the bound of random errors.
+std::string WhyWrong(const ComparisonSummary& summary, int64_t elements,
+                     const Tolerance& tolerance);
 
 // The references given must outlive it.
 class Gate {

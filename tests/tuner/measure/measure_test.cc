@@ -82,6 +82,22 @@ TEST(SummarizeTest, FindsTheWorstAndTheNorm) {
   EXPECT_LT(Summarize(found, 2, rows).error.worst_ratio, 1e31);
 }
 
+TEST(WhyWrongTest, HoldsElementsAndTheirNormToTheTolerance) {
+  const Tolerance tolerance = {1e-3, 1e-3, 4e-4};
+  ComparisonSummary summary;
+  summary.error = {.relative_norm = 3e-4, .worst_ratio = 0.5};
+  EXPECT_EQ(WhyWrong(summary, kNormElements, tolerance), "");
+  // One product in a thousand missing shows in no single element.
+  summary.error.relative_norm = 5e-4;
+  EXPECT_THAT(WhyWrong(summary, kNormElements, tolerance),
+              testing::HasSubstr("256 outputs together is 0.0005"));
+  EXPECT_EQ(WhyWrong(summary, kNormElements - 1, tolerance), "");
+  summary.error.worst_ratio = 1.5;
+  summary.worst_m = 3;
+  summary.worst_n = 4;
+  EXPECT_THAT(WhyWrong(summary, 1, tolerance), testing::HasSubstr("C[3][4]"));
+}
+
 TEST(OperandsTest, HostOperandsPackAndGiveOutputsOfAFewUnits) {
   const Problem problem = MakeProblem(100, 200);
   const auto operands = MakeHostOperands(problem, 4, 11);
