@@ -1,6 +1,9 @@
 // The real worker under faults: what a candidate does to it is an outcome, and
 // the others go on.
 #include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -14,10 +17,20 @@
 namespace hone {
 namespace {
 
+// The worker beside this test, where a carried build has it, else the one of
+// the build tree.
+std::string WorkerPath() {
+  std::error_code error;
+  const std::filesystem::path self =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path beside = self.parent_path() / "hone-worker";
+  return std::filesystem::exists(beside, error) ? beside.string() : HONE_WORKER;
+}
+
 TEST(WorkerGpuTest, FaultsAndHangsCostOneWorkerEach) {
   ProcessExecutor::Options options;
   options.command = {
-      HONE_WORKER, "--device=0",
+      WorkerPath(), "--device=0",
       absl::StrCat("--cache=", testing::TempDir(), "/hone_worker_gpu_test")};
   const auto executor = ProcessExecutor::Create(options);
   ASSERT_TRUE(executor.ok()) << executor.status();
