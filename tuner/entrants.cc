@@ -5,7 +5,6 @@
 namespace hone {
 namespace {
 
-constexpr double kEntryRatio = 2.5;
 constexpr size_t kMinEntrants = 8;
 constexpr size_t kMaxEntrants = 24;
 // Within this of the best at a neighbouring M, a kernel is raced here too.
@@ -53,6 +52,7 @@ std::vector<size_t> CoarseToFine(size_t count) {
 std::vector<size_t> SelectEntrants(absl::Span<const PoolKernel> kernels,
                                    absl::Span<const int64_t> ladder,
                                    size_t point, int standard,
+                                   double entry_ratio,
                                    const TuningConfig* incumbent,
                                    const std::map<int64_t, int64_t>& best_ns) {
   std::vector<size_t> order;
@@ -67,7 +67,7 @@ std::vector<size_t> SelectEntrants(absl::Span<const PoolKernel> kernels,
     const double behind = kernels[i].predicted_ns[point] /
                           kernels[order.front()].predicted_ns[point];
     const bool likely =
-        (behind <= kEntryRatio || entrants.size() < kMinEntrants) &&
+        (behind <= entry_ratio || entrants.size() < kMinEntrants) &&
         entrants.size() < kMaxEntrants;
     if (likely || static_cast<int>(i) == standard ||
         (incumbent != nullptr && *incumbent == kernels[i].config) ||

@@ -18,8 +18,16 @@ namespace hone {
 // the budget, what was raced spans the ladder.
 std::vector<size_t> CoarseToFine(size_t count);
 
+// How far behind the best a prediction may be for its kernel to be measured:
+// by the analytic model alone, and once scouting has corrected it. On an H200
+// the former is within a tenth for most kernels near the best and far off for
+// some shapes.
+inline constexpr double kScoutRatio = 2.5;
+inline constexpr double kRaceRatio = 1.4;
+
 // Kernels that may win at one ladder point, best predicted first: those
-// predicted near the best, always a few, and only so many; besides, whatever
+// predicted within `entry_ratio` times the best, always a few, and only so
+// many; besides, whatever
 // they are predicted, the default (`standard`), the kernel of the table in
 // force there (`incumbent`, may be null) and those that were near the best at
 // the nearest M raced on either side, since the model may be wrong about them.
@@ -27,6 +35,7 @@ std::vector<size_t> CoarseToFine(size_t count);
 std::vector<size_t> SelectEntrants(absl::Span<const PoolKernel> kernels,
                                    absl::Span<const int64_t> ladder,
                                    size_t point, int standard,
+                                   double entry_ratio,
                                    const TuningConfig* incumbent,
                                    const std::map<int64_t, int64_t>& best_ns);
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <tuple>
+#include <utility>
 
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
@@ -19,8 +20,11 @@ constexpr double kNear = 0.15;
 // Configs that serve a point before it stops counting; raised by as much when
 // every point is served.
 constexpr double kServedBy = 3;
+// Of a tile shape, in the first pool. Refining, the best shapes are known, and
+// what differs from them in stages or CTAs is worth a look.
 constexpr int kPerShape = 2;
-// One slot in this many goes to a random draw.
+constexpr int kPerShapeRefined = 4;
+// One slot of the first pool in this many goes to a random draw.
 constexpr int kRandomShare = 16;
 constexpr double kRandomWithin = 2.0;
 
@@ -31,26 +35,107 @@ Shape ShapeOf(const TuningConfig& c) {
           c.warp_n,  c.warp_k,  c.split_k};
 }
 
-std::vector<double> PredictLadder(const Problem& problem,
-                                  const DeviceSpec& device,
-                                  const TuningConfig& config,
-                                  absl::Span<const int64_t> ladder) {
-  const KernelFootprint footprint = EstimateFootprint(problem, config);
-  std::vector<double> times;
-  times.reserve(ladder.size());
-  for (const int64_t m : ladder) {
-    times.push_back(Predict(problem, device, config, m, footprint).total_ns);
+bool Has(const CandidatePool& pool, const TuningConfig& config) {
+  return std::find(pool.configs.begin(), pool.configs.end(), config) !=
+         pool.configs.end();
+}
+
+// The least time at each point.
+std::vector<double> Best(size_t points,
+                         absl::Span<const std::vector<double>> times) {
+  std::vector<double> best(points, std::numeric_limits<double>::infinity());
+  for (const std::vector<double>& t : times) {
+    for (size_t p = 0; p < points; ++p) best[p] = std::min(best[p], t[p]);
   }
-  return times;
+  return best;
+}
+
+// How well a config serves a point: 1 at the best, 0 at kNear behind.
+double Quality(double time, double best) {
+  return std::clamp(1 - (time / best - 1) / kNear, 0.0, 1.0);
 }
 
 }  // namespace
 
-absl::StatusOr<CandidatePool> SelectCandidates(
+CandidateSearch::CandidateSearch(const Problem& problem,
+                                 const DeviceSpec& device,
+                                 std::vector<int64_t> ladder)
+    : problem_(problem),
+      device_(device),
+      ladder_(std::move(ladder)),
+      space_(Enumerate(problem, device, ladder_.back())) {
+  times_.reserve(space_.size());
+  for (const TuningConfig& config : space_) times_.push_back(Predict(config));
+}
+
+absl::StatusOr<CandidateSearch> CandidateSearch::Create(
     const Problem& problem, const DeviceSpec& device,
-    absl::Span<const int64_t> ladder, absl::Span<const TuningConfig> extra,
-    int max_kernels, uint64_t seed) {
+    std::vector<int64_t> ladder) {
   HONE_RETURN_IF_ERROR(CheckProblem(problem, device));
+  return CandidateSearch(problem, device, std::move(ladder));
+}
+
+CandidateSearch::Times CandidateSearch::Predict(
+    const TuningConfig& config) const {
+  const KernelFootprint footprint = EstimateFootprint(problem_, config);
+  Times times;
+  times.reserve(ladder_.size());
+  for (const int64_t m : ladder_) {
+    times.push_back(
+        hone::Predict(problem_, device_, config, m, footprint).total_ns);
+  }
+  return times;
+}
+
+void CandidateSearch::Choose(const std::vector<Times>& times,
+                             std::vector<double> served, int per_shape,
+                             size_t limit, CandidatePool& pool) const {
+  const size_t points = ladder_.size();
+  Times best = Best(points, times);
+  const Times pool_best = Best(points, pool.predicted_ns);
+  for (size_t p = 0; p < points; ++p) {
+    best[p] = std::min(best[p], pool_best[p]);
+  }
+  std::map<Shape, int> shapes;
+  for (const TuningConfig& config : pool.configs) ++shapes[ShapeOf(config)];
+  std::vector<bool> used;
+  for (const TuningConfig& config : space_) used.push_back(Has(pool, config));
+  double enough = kServedBy;
+  while (pool.configs.size() < limit) {
+    size_t choice = space_.size();
+    double most = 0;
+    for (size_t i = 0; i < space_.size(); ++i) {
+      if (used[i]) continue;
+      const auto shape = shapes.find(ShapeOf(space_[i]));
+      if (shape != shapes.end() && shape->second >= per_shape) continue;
+      double gain = 0;
+      for (size_t p = 0; p < points; ++p) {
+        gain += std::min(Quality(times[i][p], best[p]),
+                         std::max(0.0, enough - served[p]));
+      }
+      if (gain > most) {
+        most = gain;
+        choice = i;
+      }
+    }
+    if (choice == space_.size()) {
+      // Every point is served, or no config is left that serves one.
+      if (enough > static_cast<double>(limit)) break;
+      enough += kServedBy;
+      continue;
+    }
+    used[choice] = true;
+    pool.configs.push_back(space_[choice]);
+    pool.predicted_ns.push_back(times[choice]);
+    ++shapes[ShapeOf(space_[choice])];
+    for (size_t p = 0; p < points; ++p) {
+      served[p] += Quality(times[choice][p], best[p]);
+    }
+  }
+}
+
+CandidatePool CandidateSearch::First(absl::Span<const TuningConfig> extra,
+                                     int max_kernels, uint64_t seed) const {
   CandidatePool pool;
   const auto add = [&](const TuningConfig& config) {
     const auto it = std::find(pool.configs.begin(), pool.configs.end(), config);
@@ -58,95 +143,57 @@ absl::StatusOr<CandidatePool> SelectCandidates(
       return static_cast<int>(it - pool.configs.begin());
     }
     pool.configs.push_back(config);
-    pool.predicted_ns.push_back(PredictLadder(problem, device, config, ladder));
+    pool.predicted_ns.push_back(Predict(config));
     return static_cast<int>(pool.configs.size()) - 1;
   };
-  for (const int64_t m : ladder) {
-    pool.defaults.push_back(add(HeuristicDefault(problem, device, m)));
+  for (const int64_t m : ladder_) {
+    pool.defaults.push_back(add(HeuristicDefault(problem_, device_, m)));
   }
   for (const TuningConfig& config : extra) {
-    if (!CheckConfig(problem, device, config)) add(config);
+    if (!CheckConfig(problem_, device_, config)) add(config);
   }
 
-  const std::vector<TuningConfig> space =
-      Enumerate(problem, device, ladder.back());
-  std::vector<std::vector<double>> times;
-  std::vector<double> best(ladder.size(),
-                           std::numeric_limits<double>::infinity());
-  times.reserve(space.size());
-  for (const TuningConfig& config : space) {
-    times.push_back(PredictLadder(problem, device, config, ladder));
-    for (size_t p = 0; p < ladder.size(); ++p) {
-      best[p] = std::min(best[p], times.back()[p]);
+  const Times best = Best(ladder_.size(), times_);
+  std::vector<double> served(ladder_.size(), 0);
+  for (const Times& t : pool.predicted_ns) {
+    for (size_t p = 0; p < ladder_.size(); ++p) {
+      served[p] += Quality(t[p], best[p]);
     }
-  }
-
-  // How well a config serves a point: 1 at the best, 0 at kNear behind.
-  const auto quality = [&](const std::vector<double>& t, size_t p) {
-    return std::max(0.0, 1 - (t[p] / best[p] - 1) / kNear);
-  };
-  std::vector<double> served(ladder.size(), 0);
-  std::map<Shape, int> shapes;
-  const auto take = [&](const std::vector<double>& t,
-                        const TuningConfig& config) {
-    for (size_t p = 0; p < ladder.size(); ++p) served[p] += quality(t, p);
-    ++shapes[ShapeOf(config)];
-  };
-  for (size_t i = 0; i < pool.configs.size(); ++i) {
-    take(pool.predicted_ns[i], pool.configs[i]);
-  }
-
-  std::vector<bool> used(space.size(), false);
-  for (size_t i = 0; i < space.size(); ++i) {
-    used[i] = std::find(pool.configs.begin(), pool.configs.end(), space[i]) !=
-              pool.configs.end();
   }
   const auto limit = static_cast<size_t>(std::max(1, max_kernels));
-  const size_t chosen_limit = limit - std::min(limit, limit / kRandomShare);
-  double enough = kServedBy;
-  while (pool.configs.size() < chosen_limit) {
-    size_t choice = space.size();
-    double most = 0;
-    for (size_t i = 0; i < space.size(); ++i) {
-      if (used[i]) continue;
-      const auto shape = shapes.find(ShapeOf(space[i]));
-      if (shape != shapes.end() && shape->second >= kPerShape) continue;
-      double gain = 0;
-      for (size_t p = 0; p < ladder.size(); ++p) {
-        gain +=
-            std::min(quality(times[i], p), std::max(0.0, enough - served[p]));
-      }
-      if (gain > most) {
-        most = gain;
-        choice = i;
-      }
-    }
-    if (choice == space.size()) {
-      // Every point is served, or no config is left that serves one.
-      if (enough > static_cast<double>(limit)) break;
-      enough += kServedBy;
-      continue;
-    }
-    used[choice] = true;
-    add(space[choice]);
-    take(times[choice], space[choice]);
-  }
+  Choose(times_, std::move(served), kPerShape, limit - limit / kRandomShare,
+         pool);
 
   std::vector<size_t> others;
-  for (size_t i = 0; i < space.size(); ++i) {
+  for (size_t i = 0; i < space_.size(); ++i) {
     bool near = false;
-    for (size_t p = 0; p < ladder.size(); ++p) {
-      near = near || times[i][p] < kRandomWithin * best[p];
+    for (size_t p = 0; p < ladder_.size(); ++p) {
+      near = near || times_[i][p] < kRandomWithin * best[p];
     }
-    if (near && !used[i]) others.push_back(i);
+    if (near && !Has(pool, space_[i])) others.push_back(i);
   }
   std::mt19937_64 random(seed);
   std::shuffle(others.begin(), others.end(), random);
   for (const size_t i : others) {
     if (pool.configs.size() >= limit) break;
-    add(space[i]);
+    add(space_[i]);
   }
   return pool;
+}
+
+void CandidateSearch::Refine(const Surrogate& surrogate, int count,
+                             CandidatePool& pool) const {
+  for (size_t i = 0; i < pool.configs.size(); ++i) {
+    pool.predicted_ns[i] =
+        surrogate.Correct(pool.configs[i], std::move(pool.predicted_ns[i]));
+  }
+  std::vector<Times> times;
+  times.reserve(space_.size());
+  for (size_t i = 0; i < space_.size(); ++i) {
+    times.push_back(surrogate.Correct(space_[i], times_[i]));
+  }
+  Choose(times, std::vector<double>(ladder_.size(), 0), kPerShapeRefined,
+         pool.configs.size() + static_cast<size_t>(std::max(0, count)), pool);
 }
 
 }  // namespace hone

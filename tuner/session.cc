@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <utility>
@@ -16,24 +17,23 @@
 #include "tuner/compile_queue.h"
 #include "tuner/cover.h"
 #include "tuner/entrants.h"
+#include "tuner/known_trials.h"
 #include "tuner/search.h"
 #include "tuner/statistics.h"
+#include "tuner/surrogate.h"
 #include "tuner/table_builder.h"
 
 namespace hone {
 namespace {
 
-// Rounds of the confirmation are numbered from here, which is what tells its
-// trials from those of the first race.
-constexpr int32_t kConfirmRound = 1 << 20;
 constexpr size_t kMaxLadder = 256;
 // Share of the budget after which no race starts, so that what was found can
 // still be confirmed.
 constexpr double kRaceShare = 0.7;
-
-bool IsConfirmation(const Trial& trial) {
-  return !trial.samples.empty() && trial.samples.front().round >= kConfirmRound;
-}
+// Ladder points that are scouted, and the share of the kernels that are chosen
+// after it, by what it found: one in so many.
+constexpr size_t kScoutPoints = 9;
+constexpr int kRefinedShare = 3;
 
 // Everything one Run() holds.
 class SessionRun {
@@ -53,6 +53,7 @@ class SessionRun {
 
   absl::StatusOr<SessionResult> Go() {
     HONE_RETURN_IF_ERROR(Prepare());
+    HONE_RETURN_IF_ERROR(Scout());
     HONE_RETURN_IF_ERROR(RaceLadder());
     phase_ = SessionPhase::kConfirm;
     // A kernel that fails the last gate leaves, and the rest is covered anew.
@@ -80,31 +81,32 @@ class SessionRun {
       }
     }
     HONE_ASSIGN_OR_RETURN(
-        CandidatePool pool,
-        SelectCandidates(problem_, device_, options_.ladder, extra,
-                         options_.max_kernels, options_.seed));
+        search_, CandidateSearch::Create(problem_, device_, options_.ladder));
+    const CandidatePool pool = search_->First(
+        extra, options_.max_kernels - RefinedKernels(), options_.seed);
     defaults_ = pool.defaults;
-    for (size_t i = 0; i < pool.configs.size(); ++i) {
+    AddKernels(pool);
+    HONE_ASSIGN_OR_RETURN(std::vector<Trial> known, hooks_.known_trials());
+    for (Trial& trial : known) known_.Add(std::move(trial));
+    total_ = static_cast<int64_t>(kernels_.size() + 2 * options_.ladder.size() +
+                                  ScoutPoints().size());
+    HONE_RETURN_IF_ERROR(Cancelled());
+    HONE_RETURN_IF_ERROR(
+        executor_.Begin(problem_, options_.ladder.back(), options_.seed));
+    Report(0);
+    return StartCompiling(0);
+  }
+
+  int RefinedKernels() const { return options_.max_kernels / kRefinedShare; }
+
+  // What the pool has and the session does not yet.
+  void AddKernels(const CandidatePool& pool) {
+    for (size_t i = kernels_.size(); i < pool.configs.size(); ++i) {
       PoolKernel kernel;
       kernel.config = pool.configs[i];
       kernel.predicted_ns = pool.predicted_ns[i];
       kernels_.push_back(std::move(kernel));
     }
-    HONE_ASSIGN_OR_RETURN(std::vector<Trial> known, hooks_.known_trials());
-    for (Trial& trial : known) {
-      NoteRounds(trial);
-      if (trial.compile.kernel_id.empty()) {
-        failed_sources_[trial.compile.source_key] = trial;
-      } else {
-        known_[trial.compile.kernel_id].push_back(std::move(trial));
-      }
-    }
-    total_ = static_cast<int64_t>(kernels_.size() + 2 * options_.ladder.size());
-    HONE_RETURN_IF_ERROR(Cancelled());
-    HONE_RETURN_IF_ERROR(
-        executor_.Begin(problem_, options_.ladder.back(), options_.seed));
-    Report(0);
-    return StartCompiling();
   }
 
   absl::Status CheckOptions() const {
@@ -128,12 +130,13 @@ class SessionRun {
     return absl::OkStatus();
   }
 
-  // Defaults first, then in the order in which the races will ask.
-  absl::Status StartCompiling() {
+  // Of the kernels from `first` on: defaults first, then in the order in which
+  // the races will ask.
+  absl::Status StartCompiling(size_t first) {
     std::vector<size_t> order;
     std::vector<bool> listed(kernels_.size(), false);
     const auto list = [&](size_t i) {
-      if (!listed[i]) order.push_back(i);
+      if (i >= first && !listed[i]) order.push_back(i);
       listed[i] = true;
     };
     for (const int i : defaults_) list(static_cast<size_t>(i));
@@ -147,20 +150,20 @@ class SessionRun {
       HONE_ASSIGN_OR_RETURN(
           const std::string key,
           compiler_.SourceKey(problem_, device_, kernels_[i].config));
-      const auto failed = failed_sources_.find(key);
-      if (failed == failed_sources_.end()) {
+      const Trial* failed = known_.FailedSource(key);
+      if (failed == nullptr) {
         unknown.push_back(i);
       } else {
         ++reused_;
         ++done_;
-        Discard(kernels_[i], failed->second);
+        Discard(kernels_[i], *failed);
       }
     }
     // The rest of the pool is raced nowhere.
-    for (size_t i = 0; i < kernels_.size(); ++i) {
+    for (size_t i = first; i < kernels_.size(); ++i) {
       if (!listed[i]) kernels_[i].state = PoolKernel::State::kOut;
     }
-    total_ -= static_cast<int64_t>(kernels_.size() - order.size());
+    total_ -= static_cast<int64_t>(kernels_.size() - first - order.size());
     queue_.emplace(&compiler_, problem_, device_, std::move(configs),
                    std::move(unknown));
     return absl::OkStatus();
@@ -210,27 +213,13 @@ class SessionRun {
                    static_cast<int>(i));
       return absl::OkStatus();
     }
-    if (const auto it = known_.find(info.kernel_id); it != known_.end()) {
-      for (const Trial& trial : it->second) {
-        if (trial.outcome != Outcome::kMeasured &&
-            trial.outcome != Outcome::kScreenedOut) {
-          ++reused_;
-          Discard(kernel, trial);
-          return absl::OkStatus();
-        }
-      }
-      for (const Trial& trial : it->second) {
-        ++reused_;
-        (IsConfirmation(trial) ? kernel.confirmed : kernel.raced)[trial.m] =
-            trial;
-      }
+    if (const Trial* failed = known_.FailedKernel(info.kernel_id)) {
+      ++reused_;
+      Discard(kernel, *failed);
+      return absl::OkStatus();
     }
-    const KernelFootprint footprint = FootprintOf(info);
-    for (size_t p = 0; p < options_.ladder.size(); ++p) {
-      kernel.predicted_ns[p] = Predict(problem_, device_, kernel.config,
-                                       options_.ladder[p], footprint)
-                                   .total_ns;
-    }
+    reused_ += known_.Restore(kernel);
+    kernel.predicted_ns = PredictLadder(kernel);
     HONE_ASSIGN_OR_RETURN(kernel.executor_index,
                           executor_.Add(kernel.candidate));
     kernel.state = PoolKernel::State::kReady;
@@ -239,6 +228,18 @@ class SessionRun {
       if (!passed) break;
     }
     return absl::OkStatus();
+  }
+
+  // By what ptxas made of it, and by what was learned of others.
+  std::vector<double> PredictLadder(const PoolKernel& kernel) const {
+    const KernelFootprint footprint = FootprintOf(kernel.candidate.compile);
+    std::vector<double> times;
+    for (const int64_t m : options_.ladder) {
+      times.push_back(
+          Predict(problem_, device_, kernel.config, m, footprint).total_ns);
+    }
+    return surrogate_ ? surrogate_->Correct(kernel.config, std::move(times))
+                      : times;
   }
 
   // The smallest and the largest M at which a kernel may be used, and a ragged
@@ -321,20 +322,82 @@ class SessionRun {
         options_.incumbent ? options_.incumbent->Find(options_.ladder[point])
                            : nullptr;
     return SelectEntrants(kernels_, options_.ladder, point, defaults_[point],
+                          surrogate_ ? kRaceRatio : kScoutRatio,
                           incumbent == nullptr ? nullptr : &incumbent->config,
                           best_ns_);
   }
 
-  absl::Status RaceLadder() {
+  // Ladder points to scout: spread over the ladder, none when no kernels are
+  // to be chosen by what was found.
+  std::vector<size_t> ScoutPoints() const {
+    std::vector<size_t> points = CoarseToFine(options_.ladder.size());
+    if (RefinedKernels() == 0) points.clear();
+    points.resize(std::min(points.size(), kScoutPoints));
+    return points;
+  }
+
+  // Times the first pool in a few rounds at a few points, corrects the model by
+  // what it finds, and adds the kernels that the corrected model expects most
+  // of.
+  absl::Status Scout() {
     phase_ = SessionPhase::kRace;
+    RaceOptions few = options_.race;
+    few.min_rounds = few.max_rounds = few.screen_rounds;
+    for (const size_t point : ScoutPoints()) {
+      const std::vector<size_t> entrants = Entrants(point);
+      HONE_RETURN_IF_ERROR(AwaitKernels(entrants));
+      if (hooks_.now() >= RaceDeadline()) return absl::OkStatus();
+      HONE_ASSIGN_OR_RETURN(
+          const bool finished,
+          RaceAt(options_.ladder[point], entrants, defaults_[point],
+                 &PoolKernel::scouted, few, RaceDeadline()));
+      if (!finished) return absl::OkStatus();
+      ++done_;
+      Report(0);
+    }
+    // Kernels that only the other points will ask for are compiled by now, or
+    // nearly.
+    std::vector<size_t> all(kernels_.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    HONE_RETURN_IF_ERROR(AwaitKernels(all));
+    Surrogate surrogate(options_.ladder);
+    CandidatePool pool;
+    for (const PoolKernel& kernel : kernels_) {
+      pool.configs.push_back(kernel.config);
+      pool.predicted_ns.push_back(kernel.predicted_ns);
+      std::vector<double> measured;
+      for (const int64_t m : options_.ladder) {
+        const auto it = kernel.scouted.find(m);
+        measured.push_back(it == kernel.scouted.end()
+                               ? 0
+                               : static_cast<double>(it->second.median_ns));
+      }
+      surrogate.Add(kernel.config, kernel.predicted_ns, measured);
+    }
+    search_->Refine(surrogate, RefinedKernels(), pool);
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      kernels_[i].predicted_ns = pool.predicted_ns[i];
+    }
+    surrogate_ = std::move(surrogate);
+    const size_t first = kernels_.size();
+    AddKernels(pool);
+    total_ += static_cast<int64_t>(kernels_.size() - first);
+    return StartCompiling(first);
+  }
+
+  absl::Status RaceLadder() {
     for (const size_t point : CoarseToFine(options_.ladder.size())) {
       const std::vector<size_t> entrants = Entrants(point);
       HONE_RETURN_IF_ERROR(AwaitKernels(entrants));
-      if (hooks_.now() >= RaceDeadline()) break;
+      // Compiling may have taken all the time for races; then the confirmation
+      // gives some of its own, so that there is an answer at all.
+      const bool late = hooks_.now() >= RaceDeadline();
+      if (late && !best_ns_.empty()) break;
       const int64_t m = options_.ladder[point];
-      HONE_ASSIGN_OR_RETURN(const bool finished,
-                            RaceAt(m, entrants, defaults_[point],
-                                   &PoolKernel::raced, RaceDeadline()));
+      HONE_ASSIGN_OR_RETURN(
+          const bool finished,
+          RaceAt(m, entrants, defaults_[point], &PoolKernel::raced,
+                 options_.race, late ? deadline_ : RaceDeadline()));
       if (!finished) break;
       for (const Measured& measured :
            MeasuredAt(kernels_, m, &PoolKernel::raced)) {
@@ -351,12 +414,10 @@ class SessionRun {
   // Races those that have no evidence at this M yet. False when time ran out.
   absl::StatusOr<bool> RaceAt(int64_t m, const std::vector<size_t>& entrants,
                               int standard, Evidences evidences,
-                              absl::Time deadline) {
+                              const RaceOptions& race, absl::Time deadline) {
     RaceRun run;
     run.m = m;
-    const bool confirmation = evidences == &PoolKernel::confirmed;
-    run.first_round = std::max(confirmation ? kConfirmRound : 0,
-                               next_round_[{m, confirmation}]);
+    run.first_round = known_.NextRound(m, evidences);
     std::vector<size_t> racing;
     double expected_ns = 0;
     for (const size_t i : entrants) {
@@ -401,22 +462,14 @@ class SessionRun {
           break;
       }
       HONE_RETURN_IF_ERROR(Record(trial));
-      NoteRounds(trial);
+      known_.NoteRounds(trial);
       (kernel.*evidences)[m] = std::move(trial);
       return absl::OkStatus();
     };
     HONE_ASSIGN_OR_RETURN(const bool finished,
-                          RunRace(executor_, run, options_.race, random_));
+                          RunRace(executor_, run, race, random_));
     HONE_RETURN_IF_ERROR(Cancelled());
     return finished;
-  }
-
-  // Rounds used at an M are not used again, by whichever run: no old sample
-  // may pair with a new one.
-  void NoteRounds(const Trial& trial) {
-    if (trial.samples.empty()) return;
-    int32_t& next = next_round_[{trial.m, IsConfirmation(trial)}];
-    next = std::max(next, trial.samples.back().round + 1);
   }
 
   // ---- choosing and confirming ----
@@ -504,8 +557,8 @@ class SessionRun {
     bool confirmed = false;
     if (hooks_.now() < deadline_) {
       HONE_ASSIGN_OR_RETURN(
-          confirmed,
-          RaceAt(m, entrants, standard, &PoolKernel::confirmed, deadline_));
+          confirmed, RaceAt(m, entrants, standard, &PoolKernel::confirmed,
+                            options_.race, deadline_));
       ++done_;
       Report(m, &PoolKernel::confirmed);
     }
@@ -655,9 +708,9 @@ class SessionRun {
   SessionPhase phase_ = SessionPhase::kPrepare;
   std::vector<PoolKernel> kernels_;
   std::vector<int> defaults_;  // by ladder point
-  std::map<std::string, Trial> failed_sources_;
-  std::map<std::string, std::vector<Trial>> known_;  // by kernel id
-  std::map<std::pair<int64_t, bool>, int32_t> next_round_;
+  std::optional<CandidateSearch> search_;
+  std::optional<Surrogate> surrogate_;  // once scouting is over
+  KnownTrials known_;
   std::map<int64_t, int64_t> best_ns_;  // by M raced
   std::vector<CoverKernel> traits_;
   Cover cover_;

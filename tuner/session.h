@@ -1,8 +1,8 @@
 // TuningSession: tunes one problem on one device, the whole ladder together.
 //
-//   candidates → compile (in parallel with measuring) → gate → race at each M
-//   → smallest cover → probe tile cliffs → race the cover again → gate again
-//   → table
+//   candidates → compile (in parallel with measuring) → gate → scout a few M
+//   → correct the model, more candidates → race at each M → smallest cover
+//   → probe tile cliffs → race the cover again → gate again → table
 //
 // Every trial is handed to the hooks as it ends, failed ones included, and
 // trials that the hooks already know are reused: a session that was killed
@@ -50,7 +50,7 @@ struct SessionOptions {
 
 enum class SessionPhase : uint8_t {
   kPrepare,  // operands, known trials, candidates
-  kRace,     // compiling, gating and racing the ladder
+  kRace,     // compiling, gating, scouting and racing the ladder
   kConfirm,  // the chosen kernels, at the ladder and at tile cliffs
   kDone,
 };

@@ -28,11 +28,12 @@ struct PoolKernel {
   int executor_index = -1;
   GateKind gate = GateKind::kNone;
   ErrorMetrics error;
-  // By M: the evidence of the first race and of the confirmation.
+  // By M: the evidence of scouting, of the race and of the confirmation.
+  std::map<int64_t, Trial> scouted;
   std::map<int64_t, Trial> raced;
   std::map<int64_t, Trial> confirmed;
 };
-// PoolKernel::raced or PoolKernel::confirmed.
+// PoolKernel::scouted, raced or confirmed.
 using Evidences = std::map<int64_t, Trial> PoolKernel::*;
 
 // A point of the table: a ladder point, or a probe at a tile cliff.

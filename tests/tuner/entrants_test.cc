@@ -34,7 +34,8 @@ class EntrantsTest : public testing::Test {
   }
   std::vector<size_t> Select(int standard,
                              const TuningConfig* incumbent = nullptr) const {
-    return SelectEntrants(kernels_, ladder_, 1, standard, incumbent, best_ns_);
+    return SelectEntrants(kernels_, ladder_, 1, standard, kScoutRatio,
+                          incumbent, best_ns_);
   }
   static bool Has(const std::vector<size_t>& entrants, size_t kernel) {
     return std::count(entrants.begin(), entrants.end(), kernel) > 0;

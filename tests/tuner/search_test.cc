@@ -25,13 +25,12 @@ class SearchTest : public testing::Test {
   const DeviceSpec device_ = *ModelledDevice("h200");
   const Problem problem_ = W4A16(8192, 8192);
   const std::vector<int64_t> ladder_ = {1, 16, 128, 1024, 8192};
+  const absl::StatusOr<CandidateSearch> search_ =
+      CandidateSearch::Create(problem_, device_, ladder_);
 
   CandidatePool Select(int max_kernels, uint64_t seed,
                        const std::vector<TuningConfig>& extra = {}) {
-    absl::StatusOr<CandidatePool> pool =
-        SelectCandidates(problem_, device_, ladder_, extra, max_kernels, seed);
-    EXPECT_TRUE(pool.ok()) << pool.status();
-    return *std::move(pool);
+    return search_->First(extra, max_kernels, seed);
   }
 };
 
@@ -97,12 +96,48 @@ TEST_F(SearchTest, ExtraConfigsEnterWhenLegal) {
   EXPECT_EQ(std::count(pool.configs.begin(), pool.configs.end(), illegal), 0);
 }
 
+// The device is faster than the model thinks at 64 columns a warp and step, at
+// small M: refining must go there.
+TEST_F(SearchTest, RefiningFollowsWhatWasMeasured) {
+  CandidatePool pool = Select(20, 1);
+  const CandidatePool first = pool;
+  const auto truth = [](const TuningConfig& config, size_t point, double ns) {
+    return point <= 1 && config.warp_k == 64 && config.stages >= 4 ? ns * 0.7
+                                                                   : ns;
+  };
+  Surrogate surrogate(ladder_);
+  for (size_t i = 0; i < pool.configs.size(); ++i) {
+    std::vector<double> measured = pool.predicted_ns[i];
+    for (size_t p = 0; p < ladder_.size(); ++p) {
+      measured[p] = truth(pool.configs[i], p, measured[p]);
+    }
+    surrogate.Add(pool.configs[i], pool.predicted_ns[i], measured);
+  }
+  search_->Refine(surrogate, 8, pool);
+  ASSERT_EQ(pool.configs.size(), 28u);
+  ASSERT_EQ(pool.predicted_ns.size(), 28u);
+  EXPECT_TRUE(std::equal(first.configs.begin(), first.configs.end(),
+                         pool.configs.begin()));
+  int follow = 0;
+  for (size_t i = 20; i < 28; ++i) {
+    EXPECT_FALSE(CheckConfig(problem_, device_, pool.configs[i]).has_value());
+    follow += pool.configs[i].warp_k == 64 && pool.configs[i].stages >= 4;
+  }
+  EXPECT_GE(follow, 4);
+  // The pool's own predictions are corrected too.
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_NEAR(pool.predicted_ns[i][0] /
+                    truth(pool.configs[i], 0, first.predicted_ns[i][0]),
+                1, 0.3)
+        << pool.configs[i].ToString();
+  }
+}
+
 TEST_F(SearchTest, RefusesWhatHasNoKernel) {
   Problem problem = problem_;
   problem.compute.batch_invariant = true;
-  EXPECT_EQ(
-      SelectCandidates(problem, device_, ladder_, {}, 8, 1).status().code(),
-      absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(CandidateSearch::Create(problem, device_, ladder_).status().code(),
+            absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "kernels/space/space.h"
+#include "tuner/known_trials.h"
 #include "tests/tuner/simulated_executor.h"
 #include "tuner/analytic_model.h"
 
@@ -294,12 +295,15 @@ TEST_F(SessionTest, ABudgetTooShortForAnything) {
 }
 
 TEST_F(SessionTest, AKilledSessionResumesWithoutRepeatingATrial) {
-  using Key = std::tuple<int64_t, std::string, bool>;
+  using Key = std::tuple<int64_t, std::string, int>;
   const auto key = [](const Trial& trial) -> Key {
+    const Evidences stage = StageOf(trial);
     return {trial.m, trial.compile.kernel_id,
-            !trial.samples.empty() && trial.samples.front().round >= 1 << 20};
+            stage == &PoolKernel::scouted ? 0
+            : stage == &PoolKernel::raced ? 1
+                                          : 2};
   };
-  // Killed wherever: in the first races, between records, while confirming.
+  // Killed wherever: scouting, in the races, between records, confirming.
   for (const int kill_at : {10, 45, 90, 120, 135}) {
     store_.clear();
     now_ = absl::FromUnixSeconds(1700000000);
