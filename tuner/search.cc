@@ -17,13 +17,6 @@ namespace {
 
 // Predicted this far behind the best of a point, a config does not serve it.
 constexpr double kNear = 0.15;
-// Configs that serve a point before it stops counting; raised by as much when
-// every point is served.
-constexpr double kServedBy = 3;
-// Of a tile shape, in the first pool. Refining, the best shapes are known, and
-// what differs from them in stages or CTAs is worth a look.
-constexpr int kPerShape = 2;
-constexpr int kPerShapeRefined = 4;
 // One slot of the first pool in this many goes to a random draw.
 constexpr int kRandomShare = 16;
 constexpr double kRandomWithin = 2.0;
@@ -57,6 +50,14 @@ double Quality(double time, double best) {
 
 }  // namespace
 
+// How many configs of a tile shape are chosen, and how many that serve a point
+// before it stops counting; the latter rises by as much when every point is
+// served.
+struct CandidateSearch::Spread {
+  int per_shape;
+  double served_by;
+};
+
 CandidateSearch::CandidateSearch(const Problem& problem,
                                  const DeviceSpec& device,
                                  std::vector<int64_t> ladder)
@@ -88,7 +89,7 @@ CandidateSearch::Times CandidateSearch::Predict(
 }
 
 void CandidateSearch::Choose(const std::vector<Times>& times,
-                             std::vector<double> served, int per_shape,
+                             std::vector<double> served, const Spread& spread,
                              size_t limit, CandidatePool& pool) const {
   const size_t points = ladder_.size();
   Times best = Best(points, times);
@@ -100,14 +101,14 @@ void CandidateSearch::Choose(const std::vector<Times>& times,
   for (const TuningConfig& config : pool.configs) ++shapes[ShapeOf(config)];
   std::vector<bool> used;
   for (const TuningConfig& config : space_) used.push_back(Has(pool, config));
-  double enough = kServedBy;
+  double enough = spread.served_by;
   while (pool.configs.size() < limit) {
     size_t choice = space_.size();
     double most = 0;
     for (size_t i = 0; i < space_.size(); ++i) {
       if (used[i]) continue;
       const auto shape = shapes.find(ShapeOf(space_[i]));
-      if (shape != shapes.end() && shape->second >= per_shape) continue;
+      if (shape != shapes.end() && shape->second >= spread.per_shape) continue;
       double gain = 0;
       for (size_t p = 0; p < points; ++p) {
         gain += std::min(Quality(times[i][p], best[p]),
@@ -121,7 +122,7 @@ void CandidateSearch::Choose(const std::vector<Times>& times,
     if (choice == space_.size()) {
       // Every point is served, or no config is left that serves one.
       if (enough > static_cast<double>(limit)) break;
-      enough += kServedBy;
+      enough += spread.served_by;
       continue;
     }
     used[choice] = true;
@@ -161,8 +162,8 @@ CandidatePool CandidateSearch::First(absl::Span<const TuningConfig> extra,
     }
   }
   const auto limit = static_cast<size_t>(std::max(1, max_kernels));
-  Choose(times_, std::move(served), kPerShape, limit - limit / kRandomShare,
-         pool);
+  const Spread spread = {.per_shape = 2, .served_by = 3};
+  Choose(times_, std::move(served), spread, limit - limit / kRandomShare, pool);
 
   std::vector<size_t> others;
   for (size_t i = 0; i < space_.size(); ++i) {
@@ -192,7 +193,10 @@ void CandidateSearch::Refine(const Surrogate& surrogate, int count,
   for (size_t i = 0; i < space_.size(); ++i) {
     times.push_back(surrogate.Correct(space_[i], times_[i]));
   }
-  Choose(times, std::vector<double>(ladder_.size(), 0), kPerShapeRefined,
+  // Few are chosen: one for each part of the ladder comes first, and what
+  // differs from a good one in stages or CTAs is worth a look.
+  const Spread spread = {.per_shape = 4, .served_by = 1};
+  Choose(times, std::vector<double>(ladder_.size(), 0), spread,
          pool.configs.size() + static_cast<size_t>(std::max(0, count)), pool);
 }
 

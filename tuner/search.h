@@ -50,6 +50,7 @@ class CandidateSearch {
 
  private:
   using Times = std::vector<double>;
+  struct Spread;
 
   CandidateSearch(const Problem& problem, const DeviceSpec& device,
                   std::vector<int64_t> ladder);
@@ -58,7 +59,7 @@ class CandidateSearch {
   // ladder points by `times` (one per config of the space), where `served`
   // says how well each is served already.
   void Choose(const std::vector<Times>& times, std::vector<double> served,
-              int per_shape, size_t limit, CandidatePool& pool) const;
+              const Spread& spread, size_t limit, CandidatePool& pool) const;
 
   Problem problem_;
   DeviceSpec device_;

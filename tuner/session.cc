@@ -213,12 +213,12 @@ class SessionRun {
                    static_cast<int>(i));
       return absl::OkStatus();
     }
+    // Of failed kernels too: what scouting found of them steers the search.
+    reused_ += known_.Restore(kernel);
     if (const Trial* failed = known_.FailedKernel(info.kernel_id)) {
-      ++reused_;
       Discard(kernel, *failed);
       return absl::OkStatus();
     }
-    reused_ += known_.Restore(kernel);
     kernel.predicted_ns = PredictLadder(kernel);
     HONE_ASSIGN_OR_RETURN(kernel.executor_index,
                           executor_.Add(kernel.candidate));

@@ -129,7 +129,7 @@ TEST(SpaceTest, EachRuleSaysWhatIsWrongAndWhatIsLegal) {
   c = good;
   c.split = Split::kSplitK;
   c.split_k = 32;
-  EXPECT_THAT(Reason(problem, c), HasSubstr("at most the 16 steps"));
+  EXPECT_THAT(Reason(problem, c), HasSubstr("at most the 8 steps"));
   c = good;
   c.block_k = 192;
   c.warp_k = 192;
