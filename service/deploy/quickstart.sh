@@ -7,16 +7,21 @@
 #
 # On a machine without a GPU the device is modelled (an H200) and every number
 # says so; with one, the GPU is measured. Results stay in build/quickstart.
+# HONE_BIN names a folder of programs that are built already, such as bin of an
+# unpacked bundle on a GPU node that has nothing but CUDA; nothing is installed
+# or built then. HONE_BUDGET is the tuning time, 120s unless given.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 n=${1:-8192}
 k=${2:-8192}
 
-bash .ci/setup
-cmake --preset host -DHONE_TESTS=OFF -B build/quickstart >/dev/null
-cmake --build build/quickstart --target honed hone hone-worker hone-compiler
+bin=${HONE_BIN:-build/quickstart/bin}
+if [ -z "${HONE_BIN:-}" ]; then
+  bash .ci/setup
+  cmake --preset host -DHONE_TESTS=OFF -B build/quickstart >/dev/null
+  cmake --build build/quickstart --target honed hone hone-worker hone-compiler
+fi
 
-bin=build/quickstart/bin
 state=build/quickstart/state
 mkdir -p "$state"
 chmod 700 "$state"
