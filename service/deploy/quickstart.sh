@@ -22,7 +22,7 @@ if [ -z "${HONE_BIN:-}" ]; then
   cmake --build build/quickstart --target honed hone hone-worker hone-compiler
 fi
 
-state=build/quickstart/state
+state=$PWD/build/quickstart/state
 mkdir -p "$state"
 chmod 700 "$state"
 device=auto
@@ -31,7 +31,7 @@ if ! [ -e /dev/nvidiactl ]; then
   echo "No NVIDIA GPU here: modelling an H200. Its numbers are MODELLED."
   device=model:h200
 fi
-export HONE_ADDRESS=$PWD/$state/honed.sock
+export HONE_ADDRESS=$state/honed.sock
 "$bin/honed" --device=$device --listen="$HONE_ADDRESS" \
   --db="$state/hone.db" --cache="$state/cache" 2>"$state/honed.log" &
 honed=$!

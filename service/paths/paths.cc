@@ -19,6 +19,12 @@ std::string AbsoluteFrom(EnvLookup env, const char* name) {
   return value != nullptr && value[0] == '/' ? value : "";
 }
 
+std::string InFolder(absl::string_view folder, const char* name) {
+  return fs::absolute(fs::path(std::string(folder)) / name)
+      .lexically_normal()
+      .string();
+}
+
 }  // namespace
 
 std::string DefaultAddress(EnvLookup env) {
@@ -39,10 +45,10 @@ absl::StatusOr<std::string> DefaultDatabasePath(EnvLookup env) {
 }
 
 std::string CubinFolder(absl::string_view cache_folder) {
-  return absl::StrCat(cache_folder, "/cubins");
+  return InFolder(cache_folder, "cubins");
 }
 std::string TableFolder(absl::string_view cache_folder) {
-  return absl::StrCat(cache_folder, "/tables");
+  return InFolder(cache_folder, "tables");
 }
 
 absl::Status MakePrivateFolder(const std::string& folder) {

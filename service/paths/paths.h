@@ -19,7 +19,9 @@ std::string DefaultAddress(EnvLookup env);
 // FailedPrecondition when neither variable is an absolute path.
 absl::StatusOr<std::string> DefaultDatabasePath(EnvLookup env);
 
-// Where cubins and tables are cached below DefaultCacheFolder().
+// Where cubins and tables are cached below DefaultCacheFolder() or another
+// folder. Absolute: a relative one counts from the current folder, which the
+// processes that share it need not agree about.
 std::string CubinFolder(absl::string_view cache_folder);
 std::string TableFolder(absl::string_view cache_folder);
 

@@ -156,12 +156,13 @@ TEST_F(MainJobTest, AKilledTuneResumesWithWhatItRecorded) {
   ASSERT_TRUE(after.ok()) << after.status();
   ASSERT_GE(after->size(), before.size());
   // The evidence of the killed tune is still there, and none of its races was
-  // run again: each kernel has one race and one confirmation at each M.
+  // run again: each kernel is scouted, raced and confirmed at most once at each
+  // M.
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ((*after)[i], before[i]);
   std::map<std::pair<std::string, int64_t>, int> trials;
   for (const Trial& trial : *after) {
     if (trial.compile.kernel_id.empty()) continue;
-    EXPECT_LE((++trials[{trial.compile.kernel_id, trial.m}]), 2)
+    EXPECT_LE((++trials[{trial.compile.kernel_id, trial.m}]), 3)
         << trial.config.ToString() << " at M = " << trial.m;
   }
 }
