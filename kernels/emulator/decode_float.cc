@@ -147,6 +147,24 @@ uint32_t ApplyPacked(const Instruction& inst, uint32_t a, uint32_t b,
   return high << 16 | low;
 }
 
+template <Op kOp>
+uint64_t ApplyF32x2(const Instruction& inst, uint64_t a, uint64_t b,
+                    uint64_t c) {
+  const auto half = [&](int shift) -> uint64_t {
+    const auto f = [shift](uint64_t x) {
+      return std::bit_cast<float>(static_cast<uint32_t>(x >> shift));
+    };
+    return std::bit_cast<uint32_t>(ApplyF32<kOp>(inst, f(a), f(b), f(c)));
+  };
+  return half(32) << 32 | half(0);
+}
+
+// min and max of three.
+template <Op kOp>
+float ApplyTwice(const Instruction& inst, float a, float b, float c) {
+  return ApplyF32<kOp>(inst, ApplyF32<kOp>(inst, a, b, b), c, c);
+}
+
 // The common f32 operations without modifiers.
 constexpr auto kAddF32 = [](float a, float b) { return a + b; };
 constexpr auto kSubF32 = [](float a, float b) { return a - b; };
@@ -174,6 +192,13 @@ Handler ForType(Type type, bool plain) {
         if constexpr (kOp == Op::kNeg) return Map<kNegF32, float, float>;
       }
       return MapWithMode<ApplyF32<kOp>, float, float, float, float>;
+    case Type::kF32x2:
+      if constexpr (kOp == Op::kAdd || kOp == Op::kSub || kOp == Op::kMul ||
+                    kOp == Op::kFma) {
+        using W = uint64_t;
+        return MapWithMode<ApplyF32x2<kOp>, W, W, W, W>;
+      }
+      return nullptr;
     case Type::kF64:
       return MapWithMode<ApplyF64<kOp>, double, double, double, double>;
     default:
@@ -228,6 +253,16 @@ void DecodeOp(InstructionDecoder& d, const OpInfo& info) {
   if (rounding != Rounding::kNearestEven &&
       (!ExactWithOneRounding(info.op) || type == Type::kF64)) {
     d.Fail("the rounding mode");
+  }
+  const bool minimum = info.op == Op::kMin;
+  if (d.operand_count() == 4 && type == Type::kF32 &&
+      (minimum || info.op == Op::kMax)) {
+    d.Destination(d.operand(0), 4);
+    for (size_t i = 1; i < 4; ++i) d.Source(d.operand(i), 4);
+    d.Run(minimum
+              ? MapWithMode<ApplyTwice<Op::kMin>, float, float, float, float>
+              : MapWithMode<ApplyTwice<Op::kMax>, float, float, float, float>);
+    return;
   }
   if (d.operand_count() != 1u + info.sources) d.Fail("the number of operands");
   const uint32_t bytes = BytesOf(type);

@@ -1,6 +1,7 @@
 // Integer, logic, shift and bit-field instructions.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 
@@ -176,6 +177,20 @@ void InsertBits(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
            [=](uint32_t i) { d[i] = kBfi<T>(a[i], b[i], pos[i], len[i]); });
 }
 
+// Pairs of 16 bits, each half by itself.
+template <typename T, auto F>
+constexpr auto kInHalves = [](uint32_t a, uint32_t b) {
+  const auto half = [](uint32_t x, uint32_t y) -> uint32_t {
+    return static_cast<uint16_t>(F(static_cast<T>(x), static_cast<T>(y)));
+  };
+  return half(a >> 16, b >> 16) << 16 | half(a, b);
+};
+template <auto F>
+constexpr auto kThenRelu = [](auto a, auto b) {
+  const auto x = F(a, b);
+  return x < 0 ? decltype(x){0} : x;
+};
+
 constexpr auto kPrmt = [](uint32_t a, uint32_t b, uint32_t selector) {
   const uint64_t bytes = uint64_t{b} << 32 | a;
   uint32_t out = 0;
@@ -186,6 +201,21 @@ constexpr auto kPrmt = [](uint32_t a, uint32_t b, uint32_t selector) {
     out |= byte << 8 * i;
   }
   return out;
+};
+
+// The named modes: the low two bits of the selector rule.
+constexpr auto kPrmtMode = [](const Instruction& inst, uint32_t a, uint32_t b,
+                              uint32_t selector) {
+  // For each mode and selector, what the plain instruction would be given.
+  static constexpr uint16_t kSelectors[6][4] = {
+      {0x3210, 0x4321, 0x5432, 0x6543},  // f4e: four bytes, upwards
+      {0x5670, 0x6701, 0x7012, 0x0123},  // b4e: downwards
+      {0x0000, 0x1111, 0x2222, 0x3333},  // rc8: one byte
+      {0x3210, 0x3211, 0x3222, 0x3333},  // ecl: clamped on the left
+      {0x0000, 0x1110, 0x2210, 0x3210},  // ecr: on the right
+      {0x1010, 0x3232, 0x1010, 0x3232},  // rc16: one half
+  };
+  return kPrmt(a, b, kSelectors[inst.mode][selector & 3]);
 };
 
 constexpr auto kShfLeft = [](uint32_t a, uint32_t b, uint32_t n) {
@@ -230,6 +260,41 @@ constexpr auto kDp4a = [](uint32_t a, uint32_t b, uint32_t c) {
   return c;
 };
 
+// dp2a: the halves of a with the lower or the upper two bytes of b.
+template <bool kSignedA, bool kSignedB, bool kHigh>
+constexpr auto kDp2a = [](uint32_t a, uint32_t b, uint32_t c) {
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t x = a >> 16 * i & 0xffff;
+    const uint32_t y = b >> 8 * (i + (kHigh ? 2 : 0)) & 0xff;
+    const int64_t sx =
+        kSignedA ? static_cast<int16_t>(x) : static_cast<int64_t>(x);
+    const int64_t sy =
+        kSignedB ? static_cast<int8_t>(y) : static_cast<int64_t>(y);
+    c += static_cast<uint32_t>(sx * sy);
+  }
+  return c;
+};
+
+// vabsdiff4: per byte, or with c the sum of all four.
+template <bool kSignedA, bool kSignedB, bool kSum>
+constexpr auto kAbsDiff4 = [](uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t out = kSum ? c : 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t x = a >> 8 * i & 0xff, y = b >> 8 * i & 0xff;
+    const int sx = kSignedA ? static_cast<int8_t>(x) : static_cast<int>(x);
+    const int sy = kSignedB ? static_cast<int8_t>(y) : static_cast<int>(y);
+    const uint32_t difference =
+        static_cast<uint32_t>(sx > sy ? sx - sy : sy - sx);
+    out += kSum ? difference : (difference & 0xff) << 8 * i;
+  }
+  return out;
+};
+
+template <typename T>
+constexpr auto kSad = [](T a, T b, T c) {
+  return Ops<T>::kAdd(c, a < b ? Ops<T>::kSub(b, a) : Ops<T>::kSub(a, b));
+};
+
 // Calls f with a value of the C++ type of 16, 32 or 64 bits.
 template <typename F>
 Handler ByType(Type type, F f) {
@@ -267,11 +332,47 @@ void Operands(InstructionDecoder& d, std::initializer_list<uint32_t> bytes) {
   }
 }
 
+Handler PackedOrRelu(absl::string_view name, Type type, bool relu) {
+  using U = uint32_t;
+  using S16 = Ops<int16_t>;
+  using U16 = Ops<uint16_t>;
+  if (type == Type::kS32 && relu) {
+    using S32 = Ops<int32_t>;
+    if (name == "min") return Map<kThenRelu<S32::kMin>, int, int, int>;
+    if (name == "max") return Map<kThenRelu<S32::kMax>, int, int, int>;
+  }
+  if (type == Type::kS16x2) {
+    if (name == "min") {
+      return relu ? Map<kInHalves<int16_t, kThenRelu<S16::kMin>>, U, U, U>
+                  : Map<kInHalves<int16_t, S16::kMin>, U, U, U>;
+    }
+    if (name == "max") {
+      return relu ? Map<kInHalves<int16_t, kThenRelu<S16::kMax>>, U, U, U>
+                  : Map<kInHalves<int16_t, S16::kMax>, U, U, U>;
+    }
+  }
+  if (relu) return nullptr;
+  if (name == "add") return Map<kInHalves<uint16_t, U16::kAdd>, U, U, U>;
+  if (type == Type::kU16x2) {
+    if (name == "min") return Map<kInHalves<uint16_t, U16::kMin>, U, U, U>;
+    if (name == "max") return Map<kInHalves<uint16_t, U16::kMax>, U, U, U>;
+  }
+  return nullptr;
+}
+
 void Binary(InstructionDecoder& d) {
   const absl::string_view name = d.name();
   const bool sat = d.Take("sat");
+  bool relu = d.Take("relu");
   const Type type = d.TakeType();
+  relu |= d.Take("relu");
   d.ExpectDone();
+  if (type == Type::kU16x2 || type == Type::kS16x2 || relu) {
+    if (sat) d.Fail(".sat");
+    Operands(d, {4, 4, 4});
+    d.Run(PackedOrRelu(name, type, relu));
+    return;
+  }
   const uint32_t bytes = BytesOf(type);
   Operands(d, {bytes, bytes, bytes});
   if (sat && type != Type::kS32) d.Fail(".sat");
@@ -435,6 +536,75 @@ void DecodeDp4a(InstructionDecoder& d) {
   }
 }
 
+// Calls f with two constants: whether a and b are signed.
+template <typename F>
+Handler BySigns(Type a, Type b, F f) {
+  using Yes = std::true_type;
+  using No = std::false_type;
+  if (IsSigned(a)) return IsSigned(b) ? f(Yes{}, Yes{}) : f(Yes{}, No{});
+  return IsSigned(b) ? f(No{}, Yes{}) : f(No{}, No{});
+}
+
+void DecodeDp2a(InstructionDecoder& d) {
+  const bool high = d.Take("hi");
+  if (!high && !d.Take("lo")) d.Fail("the half");
+  const Type a = d.TakeType();
+  const Type b = d.TakeType();
+  d.ExpectDone();
+  if (BytesOf(a) != 4 || BytesOf(b) != 4) d.Fail("the type");
+  Operands(d, {4, 4, 4, 4});
+  d.Run(BySigns(a, b, [&](auto sa, auto sb) -> Handler {
+    using U = uint32_t;
+    constexpr bool kA = decltype(sa)::value, kB = decltype(sb)::value;
+    return high ? Map<kDp2a<kA, kB, true>, U, U, U, U>
+                : Map<kDp2a<kA, kB, false>, U, U, U, U>;
+  }));
+}
+
+// The one SIMD video instruction that NVRTC still emits.
+void DecodeAbsDiff4(InstructionDecoder& d) {
+  const Type to = d.TakeType();
+  const Type a = d.TakeType();
+  const Type b = d.TakeType();
+  const bool sum = d.Take("add");
+  d.ExpectDone();
+  if (to != Type::kU32 && to != Type::kS32) d.Fail("the type");
+  Operands(d, {4, 4, 4, 4});
+  d.Run(BySigns(a, b, [&](auto sa, auto sb) -> Handler {
+    using U = uint32_t;
+    constexpr bool kA = decltype(sa)::value, kB = decltype(sb)::value;
+    return sum ? Map<kAbsDiff4<kA, kB, true>, U, U, U, U>
+               : Map<kAbsDiff4<kA, kB, false>, U, U, U, U>;
+  }));
+}
+
+void DecodeSad(InstructionDecoder& d) {
+  const Type type = d.TakeType();
+  d.ExpectDone();
+  const uint32_t bytes = BytesOf(type);
+  Operands(d, {bytes, bytes, bytes, bytes});
+  d.Run(ByType(type, [](auto t) -> Handler {
+    using T = decltype(t);
+    return Map<kSad<T>, T, T, T, T>;
+  }));
+}
+
+void DecodePrmt(InstructionDecoder& d) {
+  if (d.TakeType() != Type::kB32) d.Fail("the type");
+  static constexpr const char* kModes[] = {"f4e", "b4e", "rc8",
+                                           "ecl", "ecr", "rc16"};
+  const bool plain = d.Done();
+  bool known = plain;
+  for (uint8_t i = 0; i < std::size(kModes) && !known; ++i) {
+    known = d.Take(kModes[i]);
+    d.inst().mode = i;
+  }
+  d.ExpectDone();
+  Operands(d, {4, 4, 4, 4});
+  using U = uint32_t;
+  d.Run(plain ? Map<kPrmt, U, U, U, U> : MapWithMode<kPrmtMode, U, U, U, U>);
+}
+
 }  // namespace
 
 bool DecodeInteger(InstructionDecoder& d) {
@@ -468,11 +638,14 @@ bool DecodeInteger(InstructionDecoder& d) {
     DecodeLop3(d);
   } else if (name == "dp4a") {
     DecodeDp4a(d);
+  } else if (name == "dp2a") {
+    DecodeDp2a(d);
+  } else if (name == "vabsdiff4") {
+    DecodeAbsDiff4(d);
+  } else if (name == "sad") {
+    DecodeSad(d);
   } else if (name == "prmt") {
-    if (d.TakeType() != Type::kB32) d.Fail("the type");
-    d.ExpectDone();
-    Operands(d, {4, 4, 4, 4});
-    d.Run(Map<kPrmt, uint32_t, uint32_t, uint32_t, uint32_t>);
+    DecodePrmt(d);
   } else {
     return false;
   }

@@ -1,4 +1,4 @@
-// ld, st, ldmatrix, stmatrix, prefetch.
+// ld, st, prefetch.
 #include <cstring>
 
 #include "absl/strings/match.h"
@@ -77,94 +77,6 @@ void Store(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   });
 }
 
-// One row of one 8x8 matrix: the address comes from lane 8 * matrix + row.
-bool RowOffset(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
-               const LaneAddress& address, absl::string_view verb,
-               uint32_t* offset) {
-  uint64_t at = address(lane);
-  if (at >> kWindowShift == kSharedWindow >> kWindowShift) at -= kSharedWindow;
-  return SharedOffset(cta, warp, lane, at, 16, verb, offset);
-}
-
-// [matrix][row][column]
-using Matrices = uint16_t[4][8][8];
-
-// Row r of a matrix belongs to lanes 4r to 4r + 3, two columns each; with
-// .trans rows and columns change places.
-inline uint16_t& Cell(Matrices& matrices, uint32_t matrix, uint32_t lane,
-                      uint32_t half, bool transpose) {
-  const uint32_t row = lane / 4;
-  const uint32_t column = lane % 4 * 2 + half;
-  return transpose ? matrices[matrix][column][row]
-                   : matrices[matrix][row][column];
-}
-
-void LoadMatrix(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  if (!cta.RequireConverged(warp, mask, "ldmatrix") ||
-      !RequireAllLanes(cta, warp, mask, "ldmatrix")) {
-    return;
-  }
-  const LaneAddress address(warp, inst, inst.r[inst.count], inst.immediate);
-  Matrices matrices;
-  for (uint32_t lane = 0; lane < 8u * inst.count; ++lane) {
-    uint32_t offset = 0;
-    if (!RowOffset(cta, warp, inst, lane, address, "matrix read", &offset)) {
-      return;
-    }
-    // The row goes to other lanes than the one with the address, so copies
-    // that only one lane has waited for are not there yet for all of them.
-    SharedAccess access = warp.Access(kWarpSize, cta.serial());
-    const SharedFault fault = cta.shared().Read(offset, 16, access);
-    if (fault != SharedFault::kNone) {
-      cta.FaultShared(warp, lane, fault, "matrix read", offset, 16);
-      return;
-    }
-    std::memcpy(matrices[lane / 8][lane % 8], cta.shared().data(offset), 16);
-  }
-  cta.stats().shared_bytes_read += 128u * inst.count;
-  const bool transpose = inst.mode != 0;
-  for (uint32_t m = 0; m < inst.count; ++m) {
-    uint32_t* d = warp.Reg<uint32_t>(inst.r[m]);
-    for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
-      d[lane] = Cell(matrices, m, lane, 0, transpose) |
-                uint32_t{Cell(matrices, m, lane, 1, transpose)} << 16;
-    }
-  }
-}
-
-void StoreMatrix(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
-  if (!cta.RequireConverged(warp, mask, "stmatrix") ||
-      !RequireAllLanes(cta, warp, mask, "stmatrix")) {
-    return;
-  }
-  const LaneAddress address(warp, inst, inst.r[inst.count], inst.immediate);
-  Matrices matrices;
-  const bool transpose = inst.mode != 0;
-  for (uint32_t m = 0; m < inst.count; ++m) {
-    const uint32_t* a = warp.Reg<uint32_t>(inst.r[m]);
-    for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
-      Cell(matrices, m, lane, 0, transpose) = static_cast<uint16_t>(a[lane]);
-      Cell(matrices, m, lane, 1, transpose) =
-          static_cast<uint16_t>(a[lane] >> 16);
-    }
-  }
-  for (uint32_t lane = 0; lane < 8u * inst.count; ++lane) {
-    uint32_t offset = 0;
-    if (!RowOffset(cta, warp, inst, lane, address, "matrix write", &offset)) {
-      return;
-    }
-    const SharedFault fault = cta.shared().Write(
-        offset, 16,
-        reinterpret_cast<const std::byte*>(matrices[lane / 8][lane % 8]),
-        warp.Access(lane, cta.serial()));
-    if (fault != SharedFault::kNone) {
-      cta.FaultShared(warp, lane, fault, "matrix write", offset, 16);
-      return;
-    }
-  }
-  cta.stats().shared_bytes_written += 128u * inst.count;
-}
-
 void Nothing(Cta&, Warp&, const Instruction&, uint32_t) {}
 
 void DecodeLoadStore(InstructionDecoder& d, bool load) {
@@ -205,30 +117,6 @@ void DecodeLoadStore(InstructionDecoder& d, bool load) {
   d.Run(load ? Load : Store);
 }
 
-void DecodeMatrixMove(InstructionDecoder& d, bool load) {
-  Instruction& inst = d.inst();
-  if (!d.Take("sync") || !d.Take("aligned") || !d.Take("m8n8")) {
-    d.Fail("the shape");
-  }
-  inst.count = d.Take("x1") ? 1 : d.Take("x2") ? 2 : 4;
-  if (inst.count == 4 && !d.Take("x4")) d.Fail("the number of matrices");
-  inst.mode = d.Take("trans") ? 1 : 0;
-  if (!d.Take("shared")) d.Take("shared::cta");
-  if (d.TakeType() != Type::kB16) d.Fail("the type");
-  d.ExpectDone();
-  const auto elements = d.Elements(d.operand(load ? 0 : 1));
-  if (elements.size() != inst.count) d.Fail("the number of registers");
-  for (const Operand* element : elements) {
-    if (load) {
-      d.Destination(*element, 4);
-    } else {
-      d.Source(*element, 4);
-    }
-  }
-  d.Address(d.operand(load ? 1 : 0));
-  d.Run(load ? LoadMatrix : StoreMatrix);
-}
-
 }  // namespace
 
 bool DecodeMemory(InstructionDecoder& d) {
@@ -237,10 +125,6 @@ bool DecodeMemory(InstructionDecoder& d) {
     DecodeLoadStore(d, true);
   } else if (name == "st") {
     DecodeLoadStore(d, false);
-  } else if (name == "ldmatrix") {
-    DecodeMatrixMove(d, true);
-  } else if (name == "stmatrix") {
-    DecodeMatrixMove(d, false);
   } else if (name == "prefetch" || name == "prefetchu" ||
              name == "createpolicy" || name == "applypriority" ||
              name == "discard") {

@@ -19,19 +19,27 @@ Handler Copy(uint32_t bytes) {
       return Map<kCopy<uint32_t>, uint32_t, uint32_t>;
     case 8:
       return Map<kCopy<uint64_t>, uint64_t, uint64_t>;
+    case 16: {
+      using Quad = unsigned __int128;
+      return Map<kCopy<Quad>, Quad, Quad>;
+    }
     default:
       return nullptr;
   }
 }
 
+// Registers of 8 bits take 16 in a frame.
+uint32_t Stride(uint32_t bytes) { return bytes < 2 ? 2 : bytes; }
+
 // r[0] = the elements r[1...], each register_bytes wide, first in the low bits.
 void Pack(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
   const uint32_t part = inst.register_bytes;
+  const uint32_t stride = Stride(part);
   const uint32_t whole = part * inst.count;
   ForLanes(mask, [&](uint32_t lane) {
-    std::byte buffer[8];
+    std::byte buffer[16];
     for (uint32_t e = 0; e < inst.count; ++e) {
-      std::memcpy(buffer + e * part, warp.frame + inst.r[1 + e] + lane * part,
+      std::memcpy(buffer + e * part, warp.frame + inst.r[1 + e] + lane * stride,
                   part);
     }
     std::memcpy(warp.frame + inst.r[0] + lane * whole, buffer, whole);
@@ -41,13 +49,15 @@ void Pack(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
 // The elements r[1...] = r[0].
 void Unpack(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
   const uint32_t part = inst.register_bytes;
+  const uint32_t stride = Stride(part);
   const uint32_t whole = part * inst.count;
   ForLanes(mask, [&](uint32_t lane) {
-    std::byte buffer[8];
+    std::byte buffer[16] = {};
     std::memcpy(buffer, warp.frame + inst.r[0] + lane * whole, whole);
     for (uint32_t e = 0; e < inst.count; ++e) {
-      std::memcpy(warp.frame + inst.r[1 + e] + lane * part, buffer + e * part,
-                  part);
+      std::byte* to = warp.frame + inst.r[1 + e] + lane * stride;
+      std::memset(to, 0, stride);
+      std::memcpy(to, buffer + e * part, part);
     }
   });
 }
@@ -153,8 +163,7 @@ void DecodeMov(InstructionDecoder& d) {
     const Operand& vector = pack ? from : to;
     const Operand& scalar = pack ? to : from;
     inst.count = vector.elements.size();
-    if (bytes > 8 || inst.count == 0 || bytes / inst.count < 2 ||
-        bytes % inst.count != 0) {
+    if (inst.count == 0 || bytes % inst.count != 0) {
       d.Fail("this vector");
       return;
     }
@@ -166,9 +175,9 @@ void DecodeMov(InstructionDecoder& d) {
     }
     for (const Operand& element : vector.elements) {
       if (pack) {
-        d.Source(element, inst.register_bytes);
+        d.Source(element, Stride(inst.register_bytes));
       } else {
-        d.Destination(element, inst.register_bytes);
+        d.Destination(element, Stride(inst.register_bytes));
       }
     }
     d.Run(pack ? Pack : Unpack);

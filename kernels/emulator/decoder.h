@@ -32,6 +32,8 @@ enum class Type : uint8_t {
   kS16,
   kS32,
   kS64,
+  kU16x2,
+  kS16x2,
   kF16,
   kBF16,
   kF16x2,
@@ -41,6 +43,11 @@ enum class Type : uint8_t {
   kTF32,
   kE4M3x2,
   kE5M2x2,
+  kE3M2x2,
+  kE2M3x2,
+  kE2M1x2,
+  kUE8M0x2,
+  kF32x2,
 };
 
 Type ParseType(absl::string_view name);
@@ -138,6 +145,7 @@ bool DecodeAsyncCopy(InstructionDecoder& d);
 bool DecodeControl(InstructionDecoder& d);
 bool DecodeWarp(InstructionDecoder& d);
 bool DecodeMatrix(InstructionDecoder& d);
+bool DecodeMatrixMove(InstructionDecoder& d);
 
 absl::StatusOr<std::shared_ptr<const Program>> DecodeProgram(
     absl::string_view ptx);
