@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "kernels/emulator/cluster.h"
 
 namespace hone::emulator {
 namespace {
@@ -20,7 +20,8 @@ std::string Plural(uint64_t n, absl::string_view noun) {
 
 }  // namespace
 
-Cta::Cta(const Launch& launch) : launch_(launch) {
+Cta::Cta(const Launch& launch, Cluster& cluster, uint32_t rank)
+    : launch_(launch), cluster_(cluster), rank_(rank) {
   const uint32_t threads = launch.plan->block.Count();
   const uint32_t warps = (threads + kWarpSize - 1) / kWarpSize;
   warps_.resize(warps);
@@ -68,8 +69,17 @@ void Cta::FillFrame(Warp& warp, Dim3 index) {
   fill(s.nsmid, 1);
   fill(s.dynamic_smem_size, plan.smem_bytes);
   fill(s.total_smem_size, kSharedBase + shared_.bytes());
-  fill(s.zero, 0);
-  fill(s.one, 1);
+  const Dim3& size = plan.cluster;
+  fill3(s.cluster_ctaid,
+        {index.x % size.x, index.y % size.y, index.z % size.z});
+  fill3(s.cluster_nctaid, size);
+  fill3(s.clusterid, {index.x / size.x, index.y / size.y, index.z / size.z});
+  fill3(s.nclusterid,
+        {plan.grid.x / size.x, plan.grid.y / size.y, plan.grid.z / size.z});
+  fill(s.cluster_ctarank, rank_);
+  fill(s.cluster_nctarank, size.Count());
+  *warp.Reg<uint32_t>(s.is_explicit_cluster) =
+      size.Count() > 1 || k.required_cluster[0] != 0 ? kAllLanes : 0;
   for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
     const uint32_t thread = warp.index * kWarpSize + lane;
     warp.Reg<uint32_t>(s.tid[0])[lane] = thread % plan.block.x;
@@ -85,17 +95,21 @@ void Cta::FillFrame(Warp& warp, Dim3 index) {
   }
 }
 
-void Cta::Start(Dim3 index) {
+void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
   index_ = index;
+  random_ = Random(seed);
+  status_ = absl::OkStatus();
+  done_ = false;
   shared_.Reset(kernel().dynamic_shared_offset + launch_.plan->smem_bytes,
-                warps_.size());
+                warps_.size(), rank_);
   std::fill(frames_.begin(), frames_.end(), kRegisterPattern);
   std::fill(locals_.begin(), locals_.end(), kRegisterPattern);
   serial_ = 0;
   for (Barrier& barrier : barriers_) barrier = Barrier();
   releases_.clear();
-  // Clocks rise from CTA to CTA, so readers of earlier ones are in the past.
-  const uint32_t base = highest_clock_;
+  free_registers_ = 0;
+  start_clock_ = base + 1;
+  const uint32_t ctas = launch_.plan->cluster.Count();
   const uint32_t threads = launch_.plan->block.Count();
   for (Warp& warp : warps_) {
     warp.state = Warp::State::kReady;
@@ -103,42 +117,51 @@ void Cta::Start(Dim3 index) {
     warp.live = left >= kWarpSize ? kAllLanes : (1u << left) - 1;
     warp.stack = {{0, kNone, warp.live}};
     warp.clock.fill(base);
+    warp.clock.rank = rank_;
+    warp.clock.peers.clear();
+    // Clocks rise from CTA to CTA, so readers of earlier ones are in the past.
+    if (ctas > 1) warp.clock.peers.assign(ctas, warp.clock);
     warp.clock[warp.index] = base + 1;
     warp.synced_serial = 0;
     warp.committed.fill(0);
     warp.copies.clear();
+    warp.yields = false;
+    warp.cluster_arrived = false;
+    warp.registers = kernel().register_cap;
+    warp.register_changes = 0;
+    warp.register_clock = 0;
+    warp.dependency_clock = 0;
     FillFrame(warp, index);
   }
 }
 
-absl::Status Cta::Run(Dim3 index, uint64_t seed, uint64_t budget) {
-  random_ = Random(seed);
-  budget_ = stats_.instructions + budget;
-  status_ = absl::OkStatus();
-  Start(index);
-  std::vector<uint32_t> ready;
-  while (status_.ok()) {
-    ready.clear();
-    bool done = true;
-    for (const Warp& warp : warps_) {
-      if (warp.state == Warp::State::kReady) ready.push_back(warp.index);
-      done &= warp.state == Warp::State::kDone;
-    }
-    if (done) break;
-    if (ready.empty()) {
-      FaultDeadlock();
-      break;
-    }
-    Warp& warp = warps_[ready[random_.Below(ready.size())]];
-    // Short and long turns, so that warps drift apart and also interleave.
-    const uint32_t quantum = 1 + random_.Below(8u << random_.Below(8));
-    LandSomeCopies(warp);
-    RunWarp(warp, quantum);
-  }
+Cta::Turn Cta::TakeTurn(uint64_t budget) {
+  ready_.clear();
+  bool done = true;
   for (const Warp& warp : warps_) {
-    highest_clock_ = std::max(highest_clock_, warp.clock[warp.index]);
+    if (warp.state == Warp::State::kReady) ready_.push_back(warp.index);
+    done &= warp.state == Warp::State::kDone;
   }
-  return status_;
+  if (done) {
+    Finish();
+    return Turn::kDone;
+  }
+  if (ready_.empty()) return Turn::kBlocked;
+  budget_ = stats_.instructions + budget;
+  Warp& warp = warps_[ready_[random_.Below(ready_.size())]];
+  // Short and long turns, so that warps drift apart and also interleave.
+  const uint32_t quantum = 1 + random_.Below(8u << random_.Below(8));
+  LandSomeCopies(warp);
+  RunWarp(warp, quantum);
+  return Turn::kRan;
+}
+
+uint32_t Cta::HighestClock() const {
+  uint32_t highest = 0;
+  for (const Warp& warp : warps_) {
+    highest = std::max(highest, warp.clock[warp.index]);
+  }
+  return highest;
 }
 
 void Cta::RunWarp(Warp& warp, uint32_t quantum) {
@@ -169,6 +192,10 @@ void Cta::RunWarp(Warp& warp, uint32_t quantum) {
     if (mask == 0) continue;
     inst.run(*this, warp, inst, mask);
     if (!status_.ok() || warp.state != Warp::State::kReady) return;
+    if (warp.yields) {
+      warp.yields = false;
+      return;
+    }
   }
 }
 
@@ -185,8 +212,13 @@ void Cta::Fault(const Warp& warp, uint32_t lane, absl::string_view what) {
 }
 
 void Cta::FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
-                      absl::string_view verb, uint32_t offset, uint32_t bytes) {
-  const SharedMemory::Conflict& conflict = shared_.conflict();
+                      absl::string_view verb, uint32_t offset, uint32_t bytes,
+                      const Cta* owner) {
+  const SharedMemory::Conflict& conflict =
+      owner == nullptr ? shared_.conflict() : owner->shared_.conflict();
+  const auto of_cta = [](int64_t rank) {
+    return absl::StrCat(" of the CTA with rank ", rank);
+  };
   const uint32_t dynamic = kernel().dynamic_shared_offset;
   const auto place = [&](uint32_t at) {
     return at >= dynamic
@@ -195,11 +227,16 @@ void Cta::FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
                : absl::StrCat("byte ", at, " of static shared memory");
   };
   const std::string access = absl::StrCat(
-      "shared ", verb, " of ", Plural(bytes, "byte"), " at ", place(offset));
+      "shared ", verb, " of ", Plural(bytes, "byte"), " at ", place(offset),
+      owner == nullptr ? "" : of_cta(owner->rank()));
   const std::string other =
       launch_.program->Describe(kernel().code[conflict.statement]);
   const std::string by_other =
-      absl::StrCat("warp ", conflict.warp, " at ", other);
+      absl::StrCat("warp ", conflict.warp,
+                   conflict.rank >= 0 ? of_cta(conflict.rank)
+                   : owner != nullptr ? of_cta(owner->rank())
+                                      : "",
+                   " at ", other);
   std::string what;
   switch (fault) {
     case SharedFault::kNone:
@@ -304,7 +341,10 @@ void Cta::Exit(Warp& warp, uint32_t mask) {
       std::remove_if(warp.stack.begin(), warp.stack.end(),
                      [](const StackEntry& entry) { return entry.mask == 0; }),
       warp.stack.end());
-  if (warp.stack.empty()) warp.state = Warp::State::kDone;
+  if (warp.stack.empty()) {
+    warp.state = Warp::State::kDone;
+    cluster_.NoteExit();
+  }
 }
 
 void Cta::ArriveAtBarrier(Warp& warp, uint32_t id, uint32_t threads,
@@ -371,6 +411,7 @@ void Cta::ArriveAtBarrier(Warp& warp, uint32_t id, uint32_t threads,
   ++warp.clock[warp.index];
   if (kind != BarrierKind::kArrive) {
     warp.state = Warp::State::kWaiting;
+    warp.waits_for = Warp::WaitsFor::kBarrier;
     warp.barrier = id;
     barrier.waiting.push_back({warp.index, result});
   }
@@ -405,25 +446,40 @@ void Cta::Complete(Barrier& barrier) {
   barrier = Barrier();
 }
 
-void Cta::FaultDeadlock() {
-  std::vector<std::string> parts;
-  const Warp* first = nullptr;
+const Warp* Cta::FirstWaiting() const {
   for (const Warp& warp : warps_) {
-    const std::string where =
-        launch_.program->Describe(kernel().code[warp.statement]);
-    if (warp.state == Warp::State::kWaiting) {
-      if (first == nullptr) first = &warp;
-      const Barrier& barrier = barriers_[warp.barrier];
-      parts.push_back(absl::StrCat("warp ", warp.index, " waits at barrier ",
-                                   warp.barrier, " (", barrier.arrived, " of ",
-                                   barrier.expected, " threads) at ", where));
-    } else {
-      parts.push_back(
-          absl::StrCat("warp ", warp.index, " has exited at ", where));
-    }
+    if (warp.state == Warp::State::kWaiting) return &warp;
   }
-  Fault(*first, std::countr_zero(first->live),
-        absl::StrCat("deadlock: ", absl::StrJoin(parts, "; ")));
+  return nullptr;
+}
+
+void Cta::DescribeWaits(std::vector<std::string>* out) const {
+  for (const Warp& warp : warps_) {
+    std::string does = "has exited";
+    if (warp.state == Warp::State::kWaiting) {
+      switch (warp.waits_for) {
+        case Warp::WaitsFor::kBarrier: {
+          const Barrier& barrier = barriers_[warp.barrier];
+          does = absl::StrCat("waits at barrier ", warp.barrier, " (",
+                              barrier.arrived, " of ", barrier.expected,
+                              " threads)");
+          break;
+        }
+        case Warp::WaitsFor::kClusterBarrier:
+          does = "waits at barrier.cluster";
+          break;
+        case Warp::WaitsFor::kRegisters:
+          does = absl::StrCat("waits for ", warp.register_request,
+                              " registers per thread (it has ", warp.registers,
+                              "; the pool has ", free_registers_ / kWarpSize,
+                              " for one warp)");
+          break;
+      }
+    }
+    out->push_back(
+        absl::StrCat("warp ", warp.index, " ", does, " at ",
+                     launch_.program->Describe(kernel().code[warp.statement])));
+  }
 }
 
 void Cta::IssueCopy(Warp& warp, const AsyncCopy& copy) {

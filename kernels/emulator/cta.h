@@ -52,8 +52,11 @@ struct AsyncCopy {
   bool landed = false;
 };
 
+class Cluster;
+
 struct Warp {
   enum class State : uint8_t { kReady, kWaiting, kDone };
+  enum class WaitsFor : uint8_t { kBarrier, kClusterBarrier, kRegisters };
 
   template <typename T>
   T* Reg(uint32_t offset) {
@@ -78,7 +81,20 @@ struct Warp {
   std::vector<StackEntry> stack;
   VectorClock clock = {};
   uint32_t synced_serial = 0;
+  WaitsFor waits_for = WaitsFor::kBarrier;
   uint32_t barrier = 0;  // waited for
+  bool yields = false;   // ends its turn after the instruction
+  // barrier.cluster: arrived and not waited since, in which phase.
+  bool cluster_arrived = false;
+  uint64_t cluster_phase = 0;
+  // setmaxnreg: registers per thread, how often they were changed, the clock
+  // of the last change, and the count asked for.
+  uint32_t registers = 0;
+  uint32_t register_changes = 0;
+  uint32_t register_clock = 0;
+  uint32_t register_request = 0;
+  // The clock of the first griddepcontrol.wait, 0: none yet.
+  uint32_t dependency_clock = 0;
   // cp.async, per lane: groups committed so far.
   std::array<uint32_t, kWarpSize> committed = {};
   std::vector<AsyncCopy> copies;
@@ -94,17 +110,31 @@ struct Launch {
   GlobalMemory* global = nullptr;
   std::vector<std::byte> parameters;
   Options options;
+  bool has_in_flight = false;  // some buffer is HostBuffer::in_flight
 };
 
-// Runs CTAs one at a time; reuses its memory from one to the next. One host
-// thread's.
+// Runs CTAs one at a time, as one of a cluster; reuses its memory from one to
+// the next. One host thread's.
 class Cta {
  public:
-  explicit Cta(const Launch& launch);
+  Cta(const Launch& launch, Cluster& cluster, uint32_t rank);
 
-  // OK, Aborted with the fault, or ResourceExhausted after `budget` warp
-  // instructions.
-  absl::Status Run(Dim3 index, uint64_t seed, uint64_t budget);
+  // For the cluster --------------------------------------------------------
+  // `base` is a clock above those of all earlier CTAs of the cluster.
+  void Start(Dim3 index, uint64_t seed, uint32_t base);
+  enum class Turn : uint8_t { kRan, kBlocked, kDone };
+  // Lets one ready warp run for a while, at most until `budget` instructions
+  // are used up. Check faulted() afterwards.
+  Turn TakeTurn(uint64_t budget);
+  // "warp 3 waits at ...", for each warp that has not run to its end.
+  void DescribeWaits(std::vector<std::string>* out) const;
+  const Warp* FirstWaiting() const;
+  bool done() const { return done_; }
+  const absl::Status& status() const { return status_; }
+  uint32_t HighestClock() const;
+  // The lowest clock that a warp which has synchronized with this CTA since
+  // its start knows of one of its warps.
+  uint32_t start_clock() const { return start_clock_; }
 
   // For the handlers -------------------------------------------------------
   const Launch& launch() const { return launch_; }
@@ -115,12 +145,17 @@ class Cta {
   Random& random() { return random_; }
   uint32_t serial() const { return serial_; }
   bool faulted() const { return !status_.ok(); }
+  Cluster& cluster() { return cluster_; }
+  uint32_t rank() const { return rank_; }
+  std::vector<Warp>& warps() { return warps_; }
 
   // Stops the CTA. The first fault counts.
   void Fault(const Warp& warp, uint32_t lane, absl::string_view what);
-  // Fault() with the words for a shared-memory fault.
+  // Fault() with the words for a shared-memory fault. `owner`: whose memory it
+  // is, if not this CTA's.
   void FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
-                   absl::string_view verb, uint32_t offset, uint32_t bytes);
+                   absl::string_view verb, uint32_t offset, uint32_t bytes,
+                   const Cta* owner = nullptr);
   // True if every live lane of the warp is in mask; otherwise faults.
   bool RequireConverged(const Warp& warp, uint32_t mask,
                         absl::string_view what);
@@ -141,6 +176,15 @@ class Cta {
   // committed groups (and of the group still open).
   void WaitForCopies(Warp& warp, uint32_t mask, uint32_t keep);
 
+  // setmaxnreg: the warp's registers per thread become `count`, now or, for an
+  // increase, once the CTA's pool has room.
+  void SetMaxRegisters(Warp& warp, bool increase, uint32_t count);
+  // griddepcontrol.wait.
+  void WaitForDependency(Warp& warp);
+  // False after a fault: the address is in a buffer that the launch before
+  // this one may still use, and no griddepcontrol.wait comes before.
+  bool CheckDependency(const Warp& warp, uint32_t lane, uint64_t address);
+
   // Strong writes and reads of shared memory order warps.
   void Release(Warp& warp, uint32_t offset);
   void Acquire(Warp& warp, uint32_t offset);
@@ -157,16 +201,18 @@ class Cta {
     std::vector<std::pair<uint32_t, uint32_t>> waiting;  // warp, result
   };
 
-  void Start(Dim3 index);
+  void Finish();
+  void GrantRegisters();
   void FillFrame(Warp& warp, Dim3 index);
   void RunWarp(Warp& warp, uint32_t quantum);
   void Complete(Barrier& barrier);
   void LandSomeCopies(Warp& warp);
   void Move(AsyncCopy& copy);
-  void FaultDeadlock();
   std::string Where(const Warp& warp, uint32_t lane) const;
 
   const Launch& launch_;
+  Cluster& cluster_;
+  const uint32_t rank_;
   SharedMemory shared_;
   std::vector<Warp> warps_;
   std::vector<std::byte> frames_;
@@ -179,7 +225,10 @@ class Cta {
   absl::Status status_;
   uint32_t serial_ = 0;
   uint64_t budget_ = 0;
-  uint32_t highest_clock_ = 1;
+  uint32_t start_clock_ = 1;
+  uint32_t free_registers_ = 0;  // of the CTA's pool
+  bool done_ = false;
+  std::vector<uint32_t> ready_;
 };
 
 }  // namespace hone::emulator

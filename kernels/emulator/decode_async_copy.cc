@@ -55,7 +55,8 @@ void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
         return false;
       }
       if (!CheckAlignment(cta, warp, lane, from, copy.bytes,
-                          "asynchronous global read")) {
+                          "asynchronous global read") ||
+          !cta.CheckDependency(warp, lane, from)) {
         return false;
       }
     }

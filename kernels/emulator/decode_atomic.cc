@@ -121,7 +121,7 @@ void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
     uint64_t old = 0, b = 0, c = 0;
     std::memcpy(&b, warp.frame + inst.r[2] + lane * bytes, bytes);
     std::memcpy(&c, warp.frame + inst.r[3] + lane * bytes, bytes);
-    if (space == Space::kShared) {
+    if (space == Space::kShared || space == Space::kSharedCluster) {
       std::byte value[8];
       if (!ReadMemory(cta, warp, inst, lane, space, at, bytes, value)) {
         return false;
@@ -133,7 +133,8 @@ void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
         return false;
       }
     } else if (space == Space::kGlobal) {
-      if (!CheckAlignment(cta, warp, lane, at, bytes, "atomic access")) {
+      if (!CheckAlignment(cta, warp, lane, at, bytes, "atomic access") ||
+          !cta.CheckDependency(warp, lane, at)) {
         return false;
       }
       GlobalMemory& global = cta.global();

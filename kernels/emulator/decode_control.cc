@@ -1,4 +1,4 @@
-// Branches, exits, barriers and fences.
+// Branches, exits, barriers and fences; setmaxnreg, griddepcontrol, nanosleep.
 #include <bit>
 
 #include "absl/strings/str_cat.h"
@@ -106,6 +106,38 @@ void SyncWarp(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   if (good && mask == warp.live) cta.SyncWarp(warp);
 }
 
+void Yield(Cta&, Warp& warp, const Instruction&, uint32_t) {
+  warp.yields = true;
+}
+
+// count: 1 for .inc; immediate: the registers.
+void SetMaxRegisters(Cta& cta, Warp& warp, const Instruction& inst,
+                     uint32_t mask) {
+  if (!cta.RequireConverged(warp, mask, "setmaxnreg")) return;
+  cta.SetMaxRegisters(warp, inst.count != 0,
+                      static_cast<uint32_t>(inst.immediate));
+}
+
+void WaitForDependency(Cta& cta, Warp& warp, const Instruction&, uint32_t) {
+  cta.WaitForDependency(warp);
+}
+
+void DecodeSetMaxRegisters(InstructionDecoder& d) {
+  Instruction& inst = d.inst();
+  inst.count = d.Take("inc") ? 1 : 0;
+  if (inst.count == 0 && !d.Take("dec")) d.Fail("the action");
+  if (!d.Take("sync") || !d.Take("aligned") || d.TakeType() != Type::kU32) {
+    d.Fail("the form");
+  }
+  d.ExpectDone();
+  const uint64_t registers = d.Constant(d.operand(0));
+  if (registers < 24 || registers > 256 || registers % 8 != 0) {
+    d.Fail("a register count that is no multiple of 8 from 24 to 256");
+  }
+  inst.immediate = static_cast<int64_t>(registers);
+  d.Run(SetMaxRegisters);
+}
+
 void DecodeBarrier(InstructionDecoder& d) {
   Instruction& inst = d.inst();
   if (d.name() == "bar" && d.Take("warp")) {
@@ -141,6 +173,9 @@ void DecodeBarrier(InstructionDecoder& d) {
   const size_t predicates = first;
   inst.count = d.operand_count() - first - predicates;
   if (inst.count != 1 && inst.count != 2) d.Fail("the number of operands");
+  if (kind == BarrierKind::kArrive && inst.count != 2) {
+    d.Fail("an arrival without the number of threads");
+  }
   d.Source(d.operand(first), 4);
   d.Source(d.operand(first + inst.count - 1), 4);
   if (type == Type::kNone) {
@@ -183,13 +218,22 @@ bool DecodeControl(InstructionDecoder& d) {
     d.Run(Exit);
   } else if (name == "trap") {
     d.Run(Trap);
-  } else if (name == "bar" || name == "barrier") {
+  } else if ((name == "bar" || name == "barrier") &&
+             d.PeekQualifier() != "cluster") {
     DecodeBarrier(d);
-  } else if (name == "membar" || name == "fence" || name == "nanosleep" ||
-             name == "griddepcontrol" || name == "setmaxnreg" ||
-             name == "pmevent" || name == "brkpt") {
-    // Memory is sequentially consistent here; time and register counts are
-    // not modelled; launches do not overlap.
+  } else if (name == "setmaxnreg") {
+    DecodeSetMaxRegisters(d);
+  } else if (name == "griddepcontrol") {
+    // What the launch after this one may read early is its own business.
+    const bool wait = d.Take("wait");
+    if (!wait && !d.Take("launch_dependents")) d.Fail("the action");
+    d.ExpectDone();
+    d.Run(wait ? WaitForDependency : Nothing);
+  } else if (name == "nanosleep") {
+    d.Run(Yield);
+  } else if (name == "membar" || name == "fence" || name == "pmevent" ||
+             name == "brkpt") {
+    // Memory is sequentially consistent here.
     d.Run(Nothing);
   } else {
     return false;

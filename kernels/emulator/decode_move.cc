@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "kernels/emulator/decoder.h"
 #include "kernels/emulator/lanes.h"
+#include "kernels/emulator/memory_access.h"
 
 namespace hone::emulator {
 namespace {
@@ -115,13 +116,17 @@ void AddWindow(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
   ForLanes(mask, [=](uint32_t i) { d[i] = a[i] + add; });
 }
 
-void IsInSpace(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
+// mode: 1 if shared memory of other CTAs does not count.
+void IsInSpace(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   const uint64_t* a = warp.Reg<uint64_t>(inst.r[1]);
   uint32_t value = 0;
   for (uint32_t i = 0; i < kWarpSize; ++i) {
-    if (a[i] >> kWindowShift == static_cast<uint64_t>(inst.immediate)) {
-      value |= 1u << i;
+    bool inside = a[i] >> kWindowShift == static_cast<uint64_t>(inst.immediate);
+    if (inside && inst.mode != 0) {
+      uint64_t address = a[i] - kSharedWindow;
+      inside = TakeRank(cta, &address) == cta.rank();
     }
+    if (inside) value |= 1u << i;
   }
   SetPredicate(warp, inst.r[0], mask, value);
 }
@@ -239,9 +244,11 @@ bool DecodeMove(InstructionDecoder& d) {
     DecodeSelp(d);
   } else if (name == "isspacep") {
     uint64_t window = 0;
-    if (!WindowOf(d.TakeQualifier(), &window)) d.Fail("the state space");
+    const absl::string_view space = d.TakeQualifier();
+    if (!WindowOf(space, &window)) d.Fail("the state space");
     d.ExpectDone();
     d.inst().immediate = static_cast<int64_t>(window >> kWindowShift);
+    d.inst().mode = space == "shared" || space == "shared::cta" ? 1 : 0;
     d.Destination(d.operand(0), 1);
     d.Source(d.operand(1), 8);
     d.Run(IsInSpace);

@@ -10,8 +10,8 @@
 namespace hone::emulator {
 namespace {
 
-// Every lane must name itself, and only lanes that are here or have exited.
-// Faults otherwise.
+// Every lane must name itself, only lanes that are here or have exited, and the
+// same ones as the other lanes that it names. Faults otherwise.
 bool CheckMembers(Cta& cta, Warp& warp, uint32_t slot, uint32_t mask,
                   absl::string_view what) {
   const uint32_t* members = warp.Reg<uint32_t>(slot);
@@ -19,7 +19,15 @@ bool CheckMembers(Cta& cta, Warp& warp, uint32_t slot, uint32_t mask,
   ForLanesWhile(mask, [&](uint32_t lane) {
     good = (members[lane] >> lane & 1) != 0 &&
            (members[lane] & warp.live & ~mask) == 0;
-    if (!good) {
+    if (good) {
+      const uint32_t first = std::countr_zero(members[lane] & mask);
+      if (members[first] == members[lane]) return true;
+      cta.Fault(warp, lane,
+                absl::StrFormat("inconsistent members: %s with member mask "
+                                "0x%08x, but lane %d has 0x%08x",
+                                what, members[lane], first, members[first]));
+      good = false;
+    } else {
       cta.Fault(warp, lane,
                 absl::StrFormat("inactive lanes: %s with member mask 0x%08x "
                                 "executed by lanes 0x%08x",
@@ -184,13 +192,19 @@ void ActiveMask(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
   ForLanes(mask, [=](uint32_t lane) { d[lane] = mask; });
 }
 
-// r: elected lane, predicate, members.
+// r: elected lane, predicate, members. Which lane it is must not matter, but is
+// the same whenever the members are.
 void Elect(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   if (!CheckMembers(cta, warp, inst.r[2], mask, "elect.sync")) return;
   const uint32_t* members = warp.Reg<uint32_t>(inst.r[2]);
   uint32_t elected = 0;
   ForLanes(mask, [&](uint32_t lane) {
-    const uint32_t leader = std::countr_zero(members[lane] & mask);
+    uint32_t group = members[lane] & mask;
+    Random draw(cta.launch().options.seed ^ group);
+    for (uint32_t skip = draw.Below(std::popcount(group)); skip > 0; --skip) {
+      group &= group - 1;
+    }
+    const uint32_t leader = std::countr_zero(group);
     warp.Reg<uint32_t>(inst.r[0])[lane] = leader;
     elected |= 1u << leader;
   });

@@ -41,6 +41,16 @@ uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
+// Registers per thread at launch: .maxnreg, or the share of a thread in the
+// 65536 registers of an SM that .maxntid and .minnctapersm leave it; ptxas
+// hands them out in eights.
+uint32_t RegisterCap(const Function& function) {
+  if (function.max_registers != 0) return function.max_registers;
+  if (function.max_threads == 0 || function.min_ctas == 0) return 0;
+  const uint32_t threads = AlignUp(function.max_threads, kWarpSize);
+  return std::min(65536 / (threads * function.min_ctas) / 8 * 8, 256u);
+}
+
 struct Symbol {
   Space space = Space::kGlobal;
   uint64_t address = 0;
@@ -106,6 +116,10 @@ class FunctionDecoder {
     kernel_.max_threads = function_.max_threads;
     std::copy(std::begin(function_.required_threads),
               std::end(function_.required_threads), kernel_.required_threads);
+    std::copy(std::begin(function_.required_cluster),
+              std::end(function_.required_cluster), kernel_.required_cluster);
+    kernel_.max_cluster = function_.max_cluster;
+    kernel_.register_cap = RegisterCap(function_);
     PlaceParameters();
     PlaceVariables();
     PlaceSpecialRegisters();
@@ -132,7 +146,8 @@ class FunctionDecoder {
       for (auto* family :
            {DecodeMove, DecodeInteger, DecodeFloat, DecodeCompare,
             DecodeConvert, DecodeMemory, DecodeAtomic, DecodeAsyncCopy,
-            DecodeControl, DecodeWarp, DecodeMatrix, DecodeMatrixMove}) {
+            DecodeCluster, DecodeControl, DecodeWarp, DecodeMatrix,
+            DecodeMatrixMove}) {
         if (family(decoder)) {
           known = true;
           break;
@@ -279,13 +294,19 @@ class FunctionDecoder {
       *slot = Allocate(4);
       special_[name] = {*slot, Type::kU32};
     };
-    static constexpr const char* kVectors[4][3] = {
+    static constexpr const char* kVectors[8][3] = {
         {"%tid.x", "%tid.y", "%tid.z"},
         {"%ntid.x", "%ntid.y", "%ntid.z"},
         {"%ctaid.x", "%ctaid.y", "%ctaid.z"},
-        {"%nctaid.x", "%nctaid.y", "%nctaid.z"}};
-    uint32_t* const slots[4] = {s.tid, s.ntid, s.ctaid, s.nctaid};
-    for (int v = 0; v < 4; ++v) {
+        {"%nctaid.x", "%nctaid.y", "%nctaid.z"},
+        {"%cluster_ctaid.x", "%cluster_ctaid.y", "%cluster_ctaid.z"},
+        {"%cluster_nctaid.x", "%cluster_nctaid.y", "%cluster_nctaid.z"},
+        {"%clusterid.x", "%clusterid.y", "%clusterid.z"},
+        {"%nclusterid.x", "%nclusterid.y", "%nclusterid.z"}};
+    uint32_t* const slots[8] = {s.tid,       s.ntid,          s.ctaid,
+                                s.nctaid,    s.cluster_ctaid, s.cluster_nctaid,
+                                s.clusterid, s.nclusterid};
+    for (int v = 0; v < 8; ++v) {
       for (int i = 0; i < 3; ++i) add(kVectors[v][i], &slots[v][i]);
     }
     add("%laneid", &s.laneid);
@@ -300,25 +321,10 @@ class FunctionDecoder {
     add("%lanemask_lt", &s.lanemask_lt);
     add("%lanemask_ge", &s.lanemask_ge);
     add("%lanemask_gt", &s.lanemask_gt);
-    // Without clusters every CTA is a cluster of its own.
-    add("%cluster_ctarank", &s.zero);
-    add("%cluster_nctarank", &s.one);
-    for (const char* name :
-         {"%cluster_ctaid.x", "%cluster_ctaid.y", "%cluster_ctaid.z"}) {
-      special_[name] = {s.zero, Type::kU32};
-    }
-    for (const char* name :
-         {"%cluster_nctaid.x", "%cluster_nctaid.y", "%cluster_nctaid.z"}) {
-      special_[name] = {s.one, Type::kU32};
-    }
-    for (const auto& [name, from] : {std::pair("%clusterid.x", s.ctaid[0]),
-                                     std::pair("%clusterid.y", s.ctaid[1]),
-                                     std::pair("%clusterid.z", s.ctaid[2]),
-                                     std::pair("%nclusterid.x", s.nctaid[0]),
-                                     std::pair("%nclusterid.y", s.nctaid[1]),
-                                     std::pair("%nclusterid.z", s.nctaid[2])}) {
-      special_[name] = {from, Type::kU32};
-    }
+    add("%cluster_ctarank", &s.cluster_ctarank);
+    add("%cluster_nctarank", &s.cluster_nctarank);
+    s.is_explicit_cluster = Allocate(InstructionDecoder::kPredBytes);
+    special_["%is_explicit_cluster"] = {s.is_explicit_cluster, Type::kPred};
   }
 
   void PlaceRegisters() {

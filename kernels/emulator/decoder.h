@@ -142,6 +142,7 @@ bool DecodeMove(InstructionDecoder& d);
 bool DecodeMemory(InstructionDecoder& d);
 bool DecodeAtomic(InstructionDecoder& d);
 bool DecodeAsyncCopy(InstructionDecoder& d);
+bool DecodeCluster(InstructionDecoder& d);
 bool DecodeControl(InstructionDecoder& d);
 bool DecodeWarp(InstructionDecoder& d);
 bool DecodeMatrix(InstructionDecoder& d);

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/config/status_macros.h"
-#include "kernels/emulator/cta.h"
+#include "kernels/emulator/cluster.h"
 #include "kernels/emulator/decoder.h"
 
 namespace hone::emulator {
@@ -47,10 +47,24 @@ absl::Status CheckPlan(const Kernel& kernel, const LaunchPlan& plan) {
     }
   }
   if (plan.grid.Count() == 0) return error("grid is empty");
-  if (plan.cluster.Count() != 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("launch of kernel ", plan.kernel_name,
-                     ": clusters of more than one CTA are not emulated"));
+  const uint64_t ctas = plan.cluster.Count();
+  if (ctas == 0 || ctas > kMaxClusterCtas) {
+    return error("cluster has ", ctas, " CTAs; legal are 1 to ",
+                 kMaxClusterCtas);
+  }
+  if (kernel.max_cluster != 0 && ctas > kernel.max_cluster) {
+    return error("cluster has ", ctas,
+                 " CTAs; the kernel's .maxclusterrank is ", kernel.max_cluster);
+  }
+  if (plan.grid.x % plan.cluster.x != 0 || plan.grid.y % plan.cluster.y != 0 ||
+      plan.grid.z % plan.cluster.z != 0) {
+    return error("grid is no multiple of the cluster");
+  }
+  if (kernel.required_cluster[0] != 0) {
+    const uint32_t* required = kernel.required_cluster;
+    if (plan.cluster != Dim3{required[0], required[1], required[2]}) {
+      return error("cluster differs from the kernel's .reqnctapercluster");
+    }
   }
   if (plan.args.size() != kernel.parameters.size()) {
     return error(plan.args.size(), " arguments; the kernel takes ",
@@ -116,7 +130,8 @@ absl::Status Bind(const LaunchPlan& plan, const Bindings& bindings,
     // Buffers are promised 16-byte alignment and no more; the workspace 256.
     addresses[info.role] =
         global->Add(info.name, buffer.data, bytes, buffer.writable, initialized,
-                    workspace ? 4096 : 4096 + 16);
+                    workspace ? 4096 : 4096 + 16, buffer.in_flight);
+    launch->has_in_flight |= buffer.in_flight;
   }
   const Kernel& kernel = *launch->kernel;
   launch->parameters.assign(kernel.parameter_bytes, std::byte{0});
@@ -132,19 +147,8 @@ absl::Status Bind(const LaunchPlan& plan, const Bindings& bindings,
   return absl::OkStatus();
 }
 
-void Add(Stats& to, const Stats& from) {
-  to.instructions += from.instructions;
-  to.mma += from.mma;
-  to.barriers += from.barriers;
-  to.global_bytes_read += from.global_bytes_read;
-  to.global_bytes_written += from.global_bytes_written;
-  to.shared_bytes_read += from.shared_bytes_read;
-  to.shared_bytes_written += from.shared_bytes_written;
-  to.async_copies += from.async_copies;
-}
-
-// The CTAs of a grid in an order drawn from the seed.
-std::vector<uint64_t> CtaOrder(uint64_t count, uint64_t seed) {
+// The clusters of a grid in an order drawn from the seed.
+std::vector<uint64_t> ClusterOrder(uint64_t count, uint64_t seed) {
   std::vector<uint64_t> order(count);
   std::iota(order.begin(), order.end(), 0);
   Random random(seed);
@@ -155,6 +159,18 @@ std::vector<uint64_t> CtaOrder(uint64_t count, uint64_t seed) {
 }
 
 }  // namespace
+
+Stats& Stats::operator+=(const Stats& from) {
+  instructions += from.instructions;
+  mma += from.mma;
+  barriers += from.barriers;
+  global_bytes_read += from.global_bytes_read;
+  global_bytes_written += from.global_bytes_written;
+  shared_bytes_read += from.shared_bytes_read;
+  shared_bytes_written += from.shared_bytes_written;
+  async_copies += from.async_copies;
+  return *this;
+}
 
 absl::StatusOr<Module> Module::Parse(absl::string_view ptx) {
   HONE_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program,
@@ -186,7 +202,11 @@ absl::StatusOr<Stats> Execute(const Module& module, const LaunchPlan& plan,
   HONE_RETURN_IF_ERROR(
       Bind(plan, bindings, program, &variables, &global, &launch));
 
-  const std::vector<uint64_t> order = CtaOrder(plan.grid.Count(), options.seed);
+  const Dim3 clusters{plan.grid.x / plan.cluster.x,
+                      plan.grid.y / plan.cluster.y,
+                      plan.grid.z / plan.cluster.z};
+  const std::vector<uint64_t> order =
+      ClusterOrder(clusters.Count(), options.seed);
   std::atomic<uint64_t> next{0};
   std::atomic<uint64_t> executed{0};
   std::atomic<bool> stop{false};
@@ -194,28 +214,28 @@ absl::StatusOr<Stats> Execute(const Module& module, const LaunchPlan& plan,
   Stats total;
   absl::Status status;
   const auto work = [&] {
-    Cta cta(launch);
+    Cluster cluster(launch);
     absl::Status result;
     while (!stop) {
       const uint64_t at = next++;
       if (at >= order.size()) break;
       const uint64_t linear = order[at];
-      const Dim3 index{
-          static_cast<uint32_t>(linear % plan.grid.x),
-          static_cast<uint32_t>(linear / plan.grid.x % plan.grid.y),
-          static_cast<uint32_t>(linear / plan.grid.x / plan.grid.y)};
-      const uint64_t before = cta.stats().instructions;
+      const Dim3 index{static_cast<uint32_t>(linear % clusters.x),
+                       static_cast<uint32_t>(linear / clusters.x % clusters.y),
+                       static_cast<uint32_t>(linear / clusters.x / clusters.y)};
+      const uint64_t before = cluster.stats().instructions;
       const uint64_t used = executed;
       const uint64_t left =
           options.max_instructions > used ? options.max_instructions - used : 0;
-      // Every CTA draws from a stream of its own, so that a CTA behaves alike
+      // Every cluster draws from a stream of its own, so that it behaves alike
       // whatever ran before it.
-      result = cta.Run(index, Random(options.seed ^ (linear + 1)).Next(), left);
-      executed += cta.stats().instructions - before;
+      result =
+          cluster.Run(index, Random(options.seed ^ (linear + 1)).Next(), left);
+      executed += cluster.stats().instructions - before;
       if (!result.ok()) break;
     }
     absl::MutexLock lock(&mutex);
-    Add(total, cta.stats());
+    total += cluster.stats();
     if (!result.ok() && status.ok()) {
       status = result;
       stop = true;

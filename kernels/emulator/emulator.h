@@ -23,13 +23,24 @@
 //  - Strong accesses (volatile, relaxed, acquire, release, atom) to shared
 //    memory do not race with each other; a strong write releases and a strong
 //    read acquires, whatever its qualifier.
-//  - CTAs run one after another to completion, in an order drawn from the
-//    seed: what a CTA waits for must come from CTAs that do not wait.
+//  - Clusters run one after another to completion, in an order drawn from the
+//    seed: what a CTA waits for must come from its own cluster or from CTAs
+//    that do not wait. The CTAs of a cluster run side by side; shared memory
+//    of another CTA may be touched only between a synchronization that follows
+//    its start and one that precedes its exit.
+//  - barrier.cluster is used by whole warps; exited warps count as arrived.
+//  - setmaxnreg moves counts between warps and the CTA's pool; whether a
+//    thread uses a register above its count cannot be seen in PTX. The count
+//    at launch is what .maxnreg, or .maxntid with .minnctapersm, allow.
+//  - griddepcontrol.wait counts for the warps that have synchronized with it;
+//    griddepcontrol.launch_dependents does nothing.
 //  - Approximate functions (ex2.approx, rcp.approx, ...) return the correctly
 //    rounded value. NaNs produced by f16 and bf16 conversions are 0x7fff.
-//  - mma sums the exact products of one instruction and its accumulator in
-//    double, in ascending k, and rounds once; how hardware rounds inside an
-//    instruction is not specified.
+//  - mma on floats sums the exact products of one instruction (with their block
+//    scales) and its accumulator in double, in ascending k, and rounds once, to
+//    nearest; how hardware rounds inside an instruction is not specified. On
+//    integers it is exact, and wraps around or saturates once, at the end.
+//  - elect.sync elects by the seed, always the same lane for a member mask.
 //  - A warp finds its registers filled with a pattern, not with zeros.
 #ifndef HONE_KERNELS_EMULATOR_EMULATOR_H_
 #define HONE_KERNELS_EMULATOR_EMULATOR_H_
@@ -72,6 +83,9 @@ struct HostBuffer {
   // False makes it a fault to read a byte that the launch has not written.
   // The zeroed part of a workspace always counts as initialized.
   bool initialized = true;
+  // True if the launch before this one may still use the buffer (programmatic
+  // launch): it is then a fault to access it before a griddepcontrol.wait.
+  bool in_flight = false;
 };
 using Bindings = absl::flat_hash_map<BufferRole, HostBuffer>;
 
@@ -99,6 +113,8 @@ struct Stats {
   uint64_t shared_bytes_read = 0;
   uint64_t shared_bytes_written = 0;
   uint64_t async_copies = 0;  // cp.async, per lane
+
+  Stats& operator+=(const Stats& from);
 };
 
 // Runs the launch to its end. OK with its statistics, or

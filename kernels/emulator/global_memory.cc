@@ -11,7 +11,7 @@ namespace hone::emulator {
 uint64_t GlobalMemory::Add(absl::string_view name, std::byte* data,
                            uint64_t bytes, bool writable,
                            uint64_t initialized_bytes,
-                           uint64_t address_in_range) {
+                           uint64_t address_in_range, bool in_flight) {
   Buffer buffer;
   buffer.name = std::string(name);
   buffer.base =
@@ -19,6 +19,7 @@ uint64_t GlobalMemory::Add(absl::string_view name, std::byte* data,
   buffer.bytes = bytes;
   buffer.data = data;
   buffer.writable = writable;
+  buffer.in_flight = in_flight;
   if (initialized_bytes < bytes) {
     buffer.initialized.assign(bytes, 0);
     std::memset(buffer.initialized.data(), 1, initialized_bytes);
@@ -56,6 +57,12 @@ std::byte* GlobalMemory::ForWrite(uint64_t address, uint32_t bytes) {
     std::memset(&buffer->initialized[offset], 1, bytes);
   }
   return buffer->data + offset;
+}
+
+const std::string* GlobalMemory::InFlight(uint64_t address) const {
+  const uint64_t index = (address >> kBufferShift) - 1;
+  if (index >= buffers_.size() || !buffers_[index].in_flight) return nullptr;
+  return &buffers_[index].name;
 }
 
 std::string GlobalMemory::Explain(uint64_t address, uint32_t bytes,

@@ -21,12 +21,16 @@ class GlobalMemory {
   // bytes, reading later bytes before they are written is an error.
   uint64_t Add(absl::string_view name, std::byte* data, uint64_t bytes,
                bool writable, uint64_t initialized_bytes,
-               uint64_t address_in_range);
+               uint64_t address_in_range, bool in_flight = false);
 
   // The host bytes of [address, address + bytes), or nullptr: Explain() says
   // why. A write marks them initialized.
   std::byte* ForRead(uint64_t address, uint32_t bytes);
   std::byte* ForWrite(uint64_t address, uint32_t bytes);
+
+  // The name of the buffer around an address that is in bounds, if the launch
+  // before this one may still use it; else nullptr.
+  const std::string* InFlight(uint64_t address) const;
 
   // Why an access is not allowed, in words.
   std::string Explain(uint64_t address, uint32_t bytes, bool write) const;
@@ -40,6 +44,7 @@ class GlobalMemory {
     uint64_t bytes = 0;
     std::byte* data = nullptr;
     bool writable = false;
+    bool in_flight = false;
     std::vector<uint8_t> initialized;  // per byte; empty: all are
   };
   Buffer* Find(uint64_t address, uint32_t bytes);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/emulator/cluster.h"
 
 namespace hone::emulator {
 namespace {
@@ -32,7 +33,9 @@ void ResolveGeneric(Space* space, uint64_t* address) {
   const uint64_t window = *address >> kWindowShift << kWindowShift;
   switch (window) {
     case kSharedWindow:
-      *space = Space::kShared;
+      *space = *address >> kRankShift == window >> kRankShift
+                   ? Space::kShared
+                   : Space::kSharedCluster;
       break;
     case kLocalWindow:
       *space = Space::kLocal;
@@ -50,6 +53,12 @@ void ResolveGeneric(Space* space, uint64_t* address) {
   *address -= window;
 }
 
+uint32_t TakeRank(const Cta& cta, uint64_t* address) {
+  const uint32_t rank = static_cast<uint32_t>(*address) >> kRankShift;
+  *address &= (uint64_t{1} << kRankShift) - 1;
+  return rank == 0 ? cta.rank() : rank - 1;
+}
+
 bool CheckAlignment(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
                     uint32_t bytes, absl::string_view verb) {
   if (address % bytes == 0) return true;
@@ -61,8 +70,15 @@ bool CheckAlignment(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
 
 bool SharedOffset(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
                   uint32_t bytes, absl::string_view verb, uint32_t* offset) {
-  // The space is 32 bits wide; upper bits of a register do not count.
   const uint64_t at = address - kSharedBase;
+  if (address >> kRankShift != 0 && address >> 32 == 0) {
+    cta.Fault(warp, lane,
+              absl::StrCat("out of bounds: shared::cta ", verb,
+                           " at an address of shared::cluster, in the CTA "
+                           "with rank ",
+                           TakeRank(cta, &address)));
+    return false;
+  }
   if (!cta.shared().InBounds(at, bytes)) {
     cta.FaultShared(warp, lane, SharedFault::kOutOfBounds, verb,
                     static_cast<uint32_t>(at), bytes);
@@ -88,8 +104,18 @@ bool ReadMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
                 Space space, uint64_t address, uint32_t bytes,
                 std::byte* value) {
   ResolveGeneric(&space, &address);
+  if (space == Space::kSharedCluster) {
+    const uint32_t rank = TakeRank(cta, &address);
+    if (rank != cta.rank()) {
+      return cta.cluster().Read(cta, warp, inst, lane, rank,
+                                static_cast<uint32_t>(address), bytes, value);
+    }
+    space = Space::kShared;
+  }
   const std::byte* from = nullptr;
   switch (space) {
+    case Space::kSharedCluster:
+      break;
     case Space::kShared: {
       uint32_t offset = 0;
       if (!SharedOffset(cta, warp, lane, address, bytes, "read", &offset)) {
@@ -137,7 +163,8 @@ bool ReadMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
         cta.Fault(warp, lane, cta.global().Explain(address, bytes, false));
         return false;
       }
-      if (!CheckAlignment(cta, warp, lane, address, bytes, "global read")) {
+      if (!CheckAlignment(cta, warp, lane, address, bytes, "global read") ||
+          !cta.CheckDependency(warp, lane, address)) {
         return false;
       }
       cta.stats().global_bytes_read += bytes;
@@ -157,7 +184,17 @@ bool WriteMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
                  Space space, uint64_t address, uint32_t bytes,
                  const std::byte* value) {
   ResolveGeneric(&space, &address);
+  if (space == Space::kSharedCluster) {
+    const uint32_t rank = TakeRank(cta, &address);
+    if (rank != cta.rank()) {
+      return cta.cluster().Write(cta, warp, inst, lane, rank,
+                                 static_cast<uint32_t>(address), bytes, value);
+    }
+    space = Space::kShared;
+  }
   switch (space) {
+    case Space::kSharedCluster:
+      break;
     case Space::kShared: {
       uint32_t offset = 0;
       if (!SharedOffset(cta, warp, lane, address, bytes, "write", &offset)) {
@@ -204,7 +241,8 @@ bool WriteMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
     cta.Fault(warp, lane, cta.global().Explain(address, bytes, true));
     return false;
   }
-  if (!CheckAlignment(cta, warp, lane, address, bytes, "global write")) {
+  if (!CheckAlignment(cta, warp, lane, address, bytes, "global write") ||
+      !cta.CheckDependency(warp, lane, address)) {
     return false;
   }
   std::memcpy(to, value, bytes);
@@ -228,6 +266,8 @@ bool TakeSpace(InstructionDecoder& d, Space* space) {
     *space = Space::kGlobal;
   } else if (d.Take("shared") || d.Take("shared::cta")) {
     *space = Space::kShared;
+  } else if (d.Take("shared::cluster")) {
+    *space = Space::kSharedCluster;
   } else if (d.Take("local")) {
     *space = Space::kLocal;
   } else if (d.Take("const")) {

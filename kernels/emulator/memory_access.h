@@ -47,6 +47,10 @@ bool WriteMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
 // Replaces a generic address by its space and the address there.
 void ResolveGeneric(Space* space, uint64_t* address);
 
+// The rank in an address of shared::cluster, which loses it. Addresses without
+// one are the executing CTA's own.
+uint32_t TakeRank(const Cta& cta, uint64_t* address);
+
 // Checks bounds and alignment; the offset that SharedMemory uses.
 bool SharedOffset(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
                   uint32_t bytes, absl::string_view verb, uint32_t* offset);

@@ -29,6 +29,7 @@ enum class Space : uint8_t {
   kGeneric,
   kGlobal,
   kShared,
+  kSharedCluster,  // of this or another CTA of the cluster
   kLocal,
   kConst,
   kParam
@@ -44,6 +45,9 @@ inline constexpr uint64_t kParamWindow = uint64_t{4} << kWindowShift;
 inline constexpr int kBufferShift = 40;
 // Shared memory starts here, so that a null pointer is out of bounds.
 inline constexpr uint32_t kSharedBase = 1024;
+// An address of shared::cluster is one of shared::cta with the CTA's rank + 1
+// above this bit, or, in the executing CTA, one of shared::cta as it is.
+inline constexpr int kRankShift = 24;
 // Local memory likewise.
 inline constexpr uint32_t kLocalBase = 1024;
 
@@ -87,13 +91,14 @@ struct Parameter {
 
 // Frame offsets of the special registers that are fixed for a warp.
 struct SpecialRegisters {
-  // tid, ntid, ctaid, nctaid by x, y, z.
+  // By x, y, z.
   uint32_t tid[3], ntid[3], ctaid[3], nctaid[3];
+  uint32_t cluster_ctaid[3], cluster_nctaid[3], clusterid[3], nclusterid[3];
+  uint32_t cluster_ctarank, cluster_nctarank;
+  uint32_t is_explicit_cluster;  // a predicate
   uint32_t laneid, warpid, nwarpid, smid, nsmid;
   uint32_t dynamic_smem_size, total_smem_size;
   uint32_t lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge, lanemask_gt;
-  uint32_t zero;  // %cluster_* and the like in a launch without clusters
-  uint32_t one;
 };
 
 // A constant operand: its value in every lane of a frame.
@@ -119,6 +124,11 @@ struct Kernel {
   uint32_t local_bytes = 0;
   uint32_t max_threads = 0;
   uint32_t required_threads[3] = {0, 0, 0};
+  uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster, 0: none
+  uint32_t max_cluster = 0;                  // .maxclusterrank, 0: none
+  // What a thread may use at launch, as the directives bound it; 0: they do
+  // not, and ptxas ignores setmaxnreg.
+  uint32_t register_cap = 0;
 };
 
 struct Program {

@@ -84,6 +84,10 @@ struct Function {
   std::vector<Statement> statements;
   uint32_t max_threads = 0;                  // product of .maxntid, 0: none
   uint32_t required_threads[3] = {0, 0, 0};  // .reqntid, 0: none
+  uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster, 0: none
+  uint32_t max_cluster = 0;                  // .maxclusterrank, 0: none
+  uint32_t max_registers = 0;                // .maxnreg, 0: none
+  uint32_t min_ctas = 0;                     // .minnctapersm, 0: none
 };
 
 struct PtxModule {

@@ -278,11 +278,18 @@ class Parser {
       } else if (word == ".reqntid") {
         values.resize(3, 1);
         std::copy(values.begin(), values.end(), function.required_threads);
+      } else if (word == ".reqnctapercluster") {
+        values.resize(3, 1);
+        std::copy(values.begin(), values.end(), function.required_cluster);
+      } else if (word == ".maxclusterrank" && values.size() == 1) {
+        function.max_cluster = values[0];
+      } else if (word == ".maxnreg" && values.size() == 1) {
+        function.max_registers = values[0];
+      } else if (word == ".minnctapersm" && values.size() == 1) {
+        function.min_ctas = values[0];
       } else if (word == ".pragma") {
         HONE_RETURN_IF_ERROR(SkipStatement());
-      } else if (word != ".minnctapersm" && word != ".maxnreg" &&
-                 word != ".explicitcluster" && word != ".reqnctapercluster" &&
-                 word != ".maxclusterrank") {
+      } else if (word != ".explicitcluster") {
         return Error(absl::StrCat("unknown directive \"", word, "\""));
       }
     }

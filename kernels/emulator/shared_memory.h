@@ -1,29 +1,17 @@
 // One CTA's shared memory with its shadow: which bytes are initialized, which
-// are the target of an asynchronous copy, who wrote and who read them when.
-//
-// "When" is a vector clock: each warp has a clock that it raises after every
-// release (a barrier arrival, a strong write), and knows for every other warp
-// up to which clock it has synchronized. An earlier access by another warp is
-// ordered before this one if its clock is known here.
+// are the target of an asynchronous copy, who wrote and who read them when (see
+// vector_clock.h).
 #ifndef HONE_KERNELS_EMULATOR_SHARED_MEMORY_H_
 #define HONE_KERNELS_EMULATOR_SHARED_MEMORY_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "kernels/emulator/remote_shadow.h"
+#include "kernels/emulator/vector_clock.h"
+
 namespace hone::emulator {
-
-inline constexpr uint32_t kMaxWarps = 32;
-using VectorClock = std::array<uint32_t, kMaxWarps>;
-
-// Raises `clock` to at least `other` everywhere.
-inline void Join(VectorClock& clock, const VectorClock& other) {
-  for (uint32_t i = 0; i < kMaxWarps; ++i) {
-    if (clock[i] < other[i]) clock[i] = other[i];
-  }
-}
 
 enum class SharedFault : uint8_t {
   kNone,
@@ -52,7 +40,8 @@ class SharedMemory {
  public:
   // Makes room and forgets everything: the start of a CTA. Clocks must go on
   // rising from CTA to CTA; readers of earlier CTAs are then in the past.
-  void Reset(uint32_t bytes, uint32_t warps);
+  // `rank`: of the CTA in its cluster.
+  void Reset(uint32_t bytes, uint32_t warps, uint32_t rank = 0);
 
   uint32_t bytes() const { return bytes_; }
   // Offsets count from the start of this memory, without kSharedBase.
@@ -74,11 +63,20 @@ class SharedMemory {
   // Its issuing lane has waited for it.
   void Land(uint32_t offset, uint32_t bytes, const SharedAccess& access);
 
+  // The same for warps of other CTAs of the cluster.
+  SharedFault ReadRemote(uint32_t offset, uint32_t bytes,
+                         const RemoteShadow::Access& access);
+  SharedFault WriteRemote(uint32_t offset, uint32_t bytes,
+                          const std::byte* value,
+                          const RemoteShadow::Access& access);
+  const RemoteShadow& remote() const { return remote_; }
+
   struct Conflict {
     uint32_t byte = 0;  // offset
     uint32_t warp = 0;
     uint32_t lane = 0;  // of copies only
     uint32_t statement = 0;
+    int rank = -1;  // of the other access's CTA, if it is not this one
   };
   const Conflict& conflict() const { return conflict_; }
 
@@ -103,12 +101,18 @@ class SharedMemory {
   SharedFault CheckWrite(uint32_t offset, uint32_t bytes,
                          const SharedAccess& access);
   SharedFault WriterFault(uint32_t byte, SharedFault fault);
+  SharedFault RemoteFault(SharedFault fault);
+  // Checks against what other CTAs did.
+  SharedFault CheckRemote(uint32_t offset, uint32_t bytes, bool write,
+                          const RemoteShadow::Access& access);
 
   uint32_t bytes_ = 0;
   uint32_t warps_ = 0;
   std::vector<std::byte> data_;
   std::vector<Shadow> shadow_;
   std::vector<Reader> readers_;  // [warp][byte]
+  RemoteShadow remote_;
+  uint32_t rank_ = 0;
   Conflict conflict_;
 };
 

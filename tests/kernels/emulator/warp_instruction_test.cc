@@ -41,6 +41,7 @@ TEST(WarpTest, ShufflesVotesAndReductions) {
   const auto active = run("mov.u32 d, 0; @p activemask.b32 d;");
   const auto lane_id = run("mov.u32 d, %laneid;");
   const auto below = run("mov.u32 d, %lanemask_lt;");
+  U elected = 0;
   for (int lane = 0; lane < 32; ++lane) {
     EXPECT_EQ(up[lane], value(lane >= 3 ? lane - 3 : lane));
     EXPECT_EQ(predicate[lane], lane >= 3 ? 1u : 0u);
@@ -57,11 +58,12 @@ TEST(WarpTest, ShufflesVotesAndReductions) {
       same |= static_cast<uint32_t>(value(other) == value(lane)) << other;
     }
     EXPECT_EQ(match[lane], same);
-    EXPECT_EQ(elect[lane], lane == 0 ? 1u : 0u);
+    elected += elect[lane];
     EXPECT_EQ(active[lane], (odd >> lane & 1) != 0 ? odd : 0);
     EXPECT_EQ(lane_id[lane], static_cast<U>(lane));
     EXPECT_EQ(below[lane], (1u << lane) - 1);
   }
+  EXPECT_EQ(elected, 1u);
 }
 
 }  // namespace
