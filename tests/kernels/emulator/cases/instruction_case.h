@@ -57,6 +57,8 @@ struct InstructionCase {
   // for the emulator and for hardware.
   double emulator_bound = 0;
   double device_bound = 0;
+  // Even rounds must be equal whatever the bound: their sums are exact.
+  bool exact_even_rounds = false;
   Generator generate;
   Reference reference;
 

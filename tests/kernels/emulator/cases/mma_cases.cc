@@ -271,6 +271,7 @@ InstructionCase MakeCase(const Mma& mma, int min_arch,
     // operands, as few as 13 with narrower ones on some chips; f16
     // accumulators may be rounded once per half of k.
     c.emulator_bound = half ? 0x1p-11 : 0x1p-23;
+    c.exact_even_rounds = true;
     c.device_bound = (mma.k + 8) * (mma.a.bits == 16 ? 0x1p-23 : 0x1p-13) +
                      (half ? 0x1p-9 : 0.0);
   }
