@@ -107,6 +107,17 @@ struct Update<Pair16<Format>> {
   }
 };
 
+// Atomics on f32 in global memory, unlike those in shared memory, flush
+// subnormals.
+template <typename T>
+uint64_t InGlobal(uint64_t bits) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<uint32_t>(
+        FlushSubnormal(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+  }
+  return bits;
+}
+
 // The lanes go one after another, first to last.
 // r: destination, address, b, c; count: 1 if it returns the old value.
 template <typename T>
@@ -150,7 +161,8 @@ void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
         return false;
       }
       std::memcpy(&old, from, bytes);
-      const uint64_t now = Update<T>::Apply(op, old, b, c);
+      const uint64_t now = InGlobal<T>(
+          Update<T>::Apply(op, InGlobal<T>(old), InGlobal<T>(b), c));
       std::memcpy(to, &now, bytes);
       cta.stats().global_bytes_read += bytes;
       cta.stats().global_bytes_written += bytes;

@@ -145,9 +145,9 @@ class FunctionDecoder {
       bool known = false;
       for (auto* family :
            {DecodeMove, DecodeInteger, DecodeFloat, DecodeCompare,
-            DecodeConvert, DecodeMemory, DecodeAtomic, DecodeAsyncCopy,
-            DecodeCluster, DecodeControl, DecodeWarp, DecodeMatrix,
-            DecodeMatrixMove}) {
+            DecodeConvert, DecodeMemory, DecodeAtomicVector, DecodeAtomic,
+            DecodeAsyncCopy, DecodeCluster, DecodeControl, DecodeWarp,
+            DecodeMatrix, DecodeMatrixMove}) {
         if (family(decoder)) {
           known = true;
           break;
@@ -364,6 +364,11 @@ bool InstructionDecoder::Take(absl::string_view qualifier) {
   if (Done() || statement_.parts[next_] != qualifier) return false;
   ++next_;
   return true;
+}
+
+bool InstructionDecoder::Has(absl::string_view qualifier) const {
+  return std::find(statement_.parts.begin(), statement_.parts.end(),
+                   qualifier) != statement_.parts.end();
 }
 
 bool InstructionDecoder::TakeCacheHints() {

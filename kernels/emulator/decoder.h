@@ -76,6 +76,8 @@ class InstructionDecoder {
   }
   absl::string_view TakeQualifier();
   bool Take(absl::string_view qualifier);
+  // Whether it is among the qualifiers, wherever.
+  bool Has(absl::string_view qualifier) const;
   // Consumes cache operators, eviction priorities and prefetch sizes, which
   // change no result. True if a cache policy operand follows.
   bool TakeCacheHints();
@@ -141,6 +143,7 @@ bool DecodeConvert(InstructionDecoder& d);
 bool DecodeMove(InstructionDecoder& d);
 bool DecodeMemory(InstructionDecoder& d);
 bool DecodeAtomic(InstructionDecoder& d);
+bool DecodeAtomicVector(InstructionDecoder& d);
 bool DecodeAsyncCopy(InstructionDecoder& d);
 bool DecodeCluster(InstructionDecoder& d);
 bool DecodeControl(InstructionDecoder& d);

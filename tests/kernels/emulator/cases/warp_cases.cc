@@ -1,6 +1,7 @@
 // Exchanges within a warp and a cluster, and atomics.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -91,6 +92,33 @@ void AddShuffles(std::vector<InstructionCase>* out) {
   }
 }
 
+// One 16-bit element of an atomic: op is a(dd), i (min) or x (max).
+uint32_t Combine16(const DataType& type, char op, uint32_t a, uint32_t b) {
+  const double x = type.Decode(a), y = type.Decode(b);
+  double z = x + y;
+  if (op != 'a') {
+    if (std::isnan(x)) return std::isnan(y) ? 0x7fff : b;
+    if (std::isnan(y)) return a;
+    const bool first =
+        x == y ? std::signbit(x) == (op == 'i') : (x < y) == (op == 'i');
+    return first ? a : b;
+  }
+  if (std::isnan(z)) return 0x7fff;
+  // The sum of two bf16 may not fit a double: what is lost only matters for
+  // which side of a tie it is on.
+  const double lost = std::abs(x) > std::abs(y) ? y - (z - x) : x - (z - y);
+  if (std::isfinite(z) && lost != 0) {
+    uint64_t bits = std::bit_cast<uint64_t>(z);
+    if ((bits & 1) == 0) bits += (lost > 0) == (z > 0) ? 1 : -1;
+    z = std::bit_cast<double>(bits);
+  }
+  const bool half = type == kFloat16;
+  if (std::abs(z) >= (half ? 65520.0 : 0x1.ffp127)) {
+    return (half ? 0x7c00 : 0x7f80) | (z < 0 ? 0x8000 : 0);
+  }
+  return type.Encode(z);
+}
+
 // Every lane works on a word of its own, that starts as w0.
 void AddAtomics(std::vector<InstructionCase>* out) {
   const std::string shared =
@@ -148,6 +176,111 @@ void AddAtomics(std::vector<InstructionCase>* out) {
   out->push_back(sum);
 }
 
+// red and atom on vectors: every lane on global memory of its own, the place of
+// its outputs, which starts as w0 to w3; w4 to w7 are added.
+void AddVectors(std::vector<InstructionCase>* out) {
+  struct Form {
+    const char* opcode;
+    int words;
+    bool halves;       // two of 16 bits per word
+    const char* type;  // of a register
+    int registers;
+    char op = 'a';
+  };
+  static constexpr Form kForms[] = {
+      {"red.global.add.f32", 1, false, "b32", 1},
+      {"red.global.add.v2.f32", 2, false, "b32", 2},
+      {"red.global.add.v4.f32", 4, false, "b32", 4},
+      {"red.global.add.noftz.v2.f16x2", 2, true, "b32", 2},
+      {"red.global.add.noftz.v4.f16x2", 4, true, "b32", 4},
+      {"red.global.add.noftz.v8.f16", 4, true, "b16", 8},
+      {"red.global.min.noftz.v4.f16x2", 4, true, "b32", 4, 'i'},
+      {"red.global.max.noftz.v4.f16x2", 4, true, "b32", 4, 'x'},
+      {"red.global.add.noftz.v4.bf16x2", 4, true, "b32", 4},
+      {"red.global.add.noftz.v8.bf16", 4, true, "b16", 8},
+  };
+  for (const Form& form : kForms) {
+    const std::string opcode = form.opcode;
+    const bool bfloat = opcode.find("bf16") != std::string::npos;
+    InstructionCase c;
+    c.name = opcode;
+    c.min_arch = form.words == 1 ? 75 : 90;
+    c.inputs = 8;
+    c.outputs = form.words;
+    std::string list;
+    for (int i = 0; i < form.words; ++i) {
+      absl::StrAppend(&c.text, "st.global.b32 [out+", 4 * i, "], w", i, ";\n");
+      if (form.registers > form.words) {
+        absl::StrAppend(&c.text, "mov.b32 {h", 2 * i, ", h", 2 * i + 1, "}, w",
+                        4 + i, ";\n");
+      }
+    }
+    for (int i = 0; i < form.registers; ++i) {
+      absl::StrAppend(&list, i == 0 ? "" : ", ",
+                      form.registers > form.words ? "h" : "w",
+                      form.registers > form.words ? i : 4 + i);
+    }
+    absl::StrAppend(&c.text, opcode, " [out], ",
+                    form.registers == 1 ? list : "{" + list + "}", ";\n");
+    for (int i = 0; i < form.words; ++i) {
+      absl::StrAppend(&c.text, "ld.relaxed.gpu.global.b32 d", i, ", [out+",
+                      4 * i, "];\n");
+    }
+    c.compare = !form.halves ? Compare::kFloat
+                : bfloat     ? Compare::kBFloats
+                             : Compare::kHalves;
+    c.generate = MixedWords;
+    c.reference = PerLane(8, form.words, [=](const uint32_t* w, uint32_t* d) {
+      for (int i = 0; i < form.words; ++i) {
+        const uint32_t a = w[i], b = w[4 + i];
+        if (!form.halves) {
+          // f32 in global memory flushes subnormals.
+          const auto flush = [](float x) {
+            return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x)
+                                                      : x;
+          };
+          d[i] = std::bit_cast<uint32_t>(flush(flush(std::bit_cast<float>(a)) +
+                                               flush(std::bit_cast<float>(b))));
+          continue;
+        }
+        d[i] = 0;
+        for (int at = 0; at < 32; at += 16) {
+          d[i] |= Combine16(bfloat ? kBfloat16 : kFloat16, form.op,
+                            a >> at & 0xffff, b >> at & 0xffff)
+                  << at;
+        }
+      }
+    });
+    out->push_back(c);
+  }
+  InstructionCase quad;
+  quad.name = "atom.global.cas.b128";
+  quad.min_arch = 90;
+  quad.inputs = 8;
+  quad.outputs = 4;
+  // Lanes with an even w7 compare equal.
+  quad.text =
+      ".reg .b128 qa, qb, qc, qd;\n"
+      "st.global.v4.b32 [out], {w0, w1, w2, w3};\n"
+      "mov.b64 x0, {w0, w1}; mov.b64 x1, {w2, w3};\n"
+      "and.b32 t0, w7, 1; xor.b32 t1, w3, t0; mov.b64 x2, {w2, t1};\n"
+      "mov.b64 x3, {w4, w5}; mov.b64 x4, {w6, w7};\n"
+      "mov.b128 qb, {x0, x2}; mov.b128 qc, {x3, x4};\n"
+      "atom.global.cas.b128 qd, [out], qb, qc;\n"
+      "mov.b128 {x5, x6}, qd;\n"
+      "mov.b64 {d0, d1}, x5; ld.relaxed.gpu.global.b32 d2, [out+8];\n"
+      "ld.relaxed.gpu.global.b32 d3, [out+12];";
+  quad.generate = RandomWords;
+  quad.reference = PerLane(8, 4, [](const uint32_t* w, uint32_t* d) {
+    const bool equal = (w[7] & 1) == 0;
+    d[0] = w[0];
+    d[1] = w[1];
+    d[2] = equal ? w[6] : w[2];
+    d[3] = equal ? w[7] : w[3];
+  });
+  out->push_back(quad);
+}
+
 void AddCluster(std::vector<InstructionCase>* out) {
   InstructionCase c;
   c.name = "ld.shared::cluster";
@@ -187,6 +320,7 @@ void AddCluster(std::vector<InstructionCase>* out) {
 void AddWarpCases(std::vector<InstructionCase>* out) {
   AddShuffles(out);
   AddAtomics(out);
+  AddVectors(out);
   AddCluster(out);
 }
 
