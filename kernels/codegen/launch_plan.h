@@ -30,12 +30,51 @@ enum class BufferRole : uint8_t {
   kWorkspace,  // zeroed once by its owner; kernels leave its counters zero
 };
 
-// One kernel parameter, in order: a device pointer or a 32-bit integer.
+// What the tensor copy engine knows about a tensor: the arguments of the CUDA
+// driver's cuTensorMapEncodeTiled with interleave "none". Dimensions go from
+// the innermost, whose elements are adjacent, to the outermost; up to five.
+// kernels/codegen/tensor_map.h has the rules.
+struct TensorMap {
+  enum class Element : uint8_t {
+    kU8,
+    kU16,
+    kU32,
+    kS32,
+    kU64,
+    kS64,
+    kF16,
+    kBF16,
+    kF32,
+    kF64,
+  };
+  // Which bits of an address in shared memory are exchanged; see
+  // SwizzleAddress().
+  enum class Swizzle : uint8_t { kNone, k32B, k64B, k128B };
+  // What loads find outside the tensor.
+  enum class Fill : uint8_t { kZeros, kNan };
+  enum class L2Promotion : uint8_t { kNone, k64B, k128B, k256B };
+
+  BufferRole buffer = BufferRole::kA;
+  uint64_t offset = 0;  // of the first element in the buffer, bytes
+  Element element = Element::kF16;
+  std::vector<uint64_t> dims;     // elements
+  std::vector<uint64_t> strides;  // bytes, of all dimensions but the first
+  std::vector<uint32_t> box;      // elements that one copy traverses
+  // Of every so many traversed elements one is copied; the first is ignored.
+  std::vector<uint32_t> element_strides;
+  Swizzle swizzle = Swizzle::kNone;
+  Fill fill = Fill::kZeros;
+  L2Promotion l2_promotion = L2Promotion::kNone;
+  friend bool operator==(const TensorMap&, const TensorMap&) = default;
+};
+
+// One kernel parameter, in order: a device pointer, a 32-bit integer, or a
+// tensor map by value (128 bytes, __grid_constant__).
 struct LaunchArg {
-  enum class Kind : uint8_t { kBuffer, kInt32 };
+  enum class Kind : uint8_t { kBuffer, kInt32, kTensorMap };
   Kind kind = Kind::kBuffer;
   BufferRole role = BufferRole::kA;
-  int32_t value = 0;
+  int32_t value = 0;  // kTensorMap: index in LaunchPlan::tensor_maps
   friend bool operator==(const LaunchArg&, const LaunchArg&) = default;
 };
 
@@ -47,6 +86,7 @@ struct LaunchPlan {
   // Dynamic shared memory of one CTA, bytes.
   uint32_t smem_bytes = 0;
   std::vector<LaunchArg> args;
+  std::vector<TensorMap> tensor_maps;
   // Bytes the kernel uses of kWorkspace; 0 when it takes none. Its first
   // workspace_zeroed_bytes must be zero before the first launch, and are zero
   // again after each.

@@ -13,6 +13,10 @@
 namespace hone::emulator {
 namespace {
 
+// A kernel may do something else after a few waits in vain, but not after this
+// many in which nothing else happened.
+constexpr uint32_t kFruitlessRounds = 32;
+
 Dim3 CtaIndex(const Dim3& cluster, const Dim3& size, uint32_t rank) {
   return {cluster.x * size.x + rank % size.x,
           cluster.y * size.y + rank / size.x % size.y,
@@ -35,6 +39,7 @@ absl::Status Cluster::Run(Dim3 index, uint64_t seed, uint64_t budget) {
   if (size() > 1) empty.peers.resize(size());
   arriving_ = completed_ = empty;
   phase_ = 0;
+  fruitless_ = 0;
   std::vector<Cta*> running;
   for (uint32_t rank = 0; rank < size(); ++rank) {
     ctas_[rank]->Start(CtaIndex(index, launch_.plan->cluster, rank),
@@ -49,7 +54,10 @@ absl::Status Cluster::Run(Dim3 index, uint64_t seed, uint64_t budget) {
     const uint64_t before = cta.stats().instructions;
     const Cta::Turn turn = cta.TakeTurn(budget - used);
     used += cta.stats().instructions - before;
-    if (cta.faulted()) return cta.status();
+    // A fault may be that of another CTA, whose copy has landed here.
+    for (const auto& c : ctas_) {
+      if (c->faulted()) return c->status();
+    }
     if (turn == Cta::Turn::kDone) running.erase(running.begin() + at);
     if (turn != Cta::Turn::kBlocked) {
       blocked = 0;
@@ -62,11 +70,10 @@ absl::Status Cluster::Run(Dim3 index, uint64_t seed, uint64_t budget) {
           c->warps().begin(), c->warps().end(),
           [](const Warp& warp) { return warp.state == Warp::State::kReady; });
     });
-    if (stuck) {
-      FaultDeadlock();
-      for (const auto& c : ctas_) {
-        if (c->faulted()) return c->status();
-      }
+    if (!stuck) continue;
+    if (!Unblock()) FaultDeadlock();
+    for (const auto& c : ctas_) {
+      if (c->faulted()) return c->status();
     }
   }
   for (const auto& cta : ctas_) {
@@ -81,9 +88,27 @@ Stats Cluster::stats() const {
   return sum;
 }
 
+bool Cluster::Unblock() {
+  const uint32_t from = random_.Below(size());
+  for (uint32_t i = 0; i < size(); ++i) {
+    Cta& cta = *ctas_[(from + i) % size()];
+    if (!cta.done() && cta.LandOne()) {
+      NoteProgress();
+      return true;
+    }
+  }
+  if (++fruitless_ > kFruitlessRounds) return false;
+  bool polled = false;
+  for (const auto& cta : ctas_) polled |= cta->AnswerPolls();
+  return polled;
+}
+
 void Cluster::FaultDeadlock() {
   std::vector<std::string> parts;
-  Cta* first = nullptr;
+  Cta* blamed = nullptr;
+  const Warp* first = nullptr;
+  std::string what;
+  int most = 0;
   for (const auto& cta : ctas_) {
     std::vector<std::string> waits;
     cta->DescribeWaits(&waits);
@@ -93,11 +118,20 @@ void Cluster::FaultDeadlock() {
       }
     }
     parts.insert(parts.end(), waits.begin(), waits.end());
-    if (first == nullptr && cta->FirstWaiting() != nullptr) first = cta.get();
+    std::string kind;
+    int weight = 0;
+    const Warp* warp = cta->FirstWaiting(&kind, &weight);
+    if (warp == nullptr || weight <= most) continue;
+    blamed = cta.get();
+    first = warp;
+    what = kind;
+    most = weight;
   }
-  const Warp& warp = *first->FirstWaiting();
-  first->Fault(warp, std::countr_zero(warp.live),
-               absl::StrCat("deadlock: ", absl::StrJoin(parts, "; ")));
+  const uint32_t lane = first->state == Warp::State::kPolling
+                            ? first->poll.lane
+                            : std::countr_zero(first->live);
+  blamed->Fault(*first, lane,
+                absl::StrCat(what, ": ", absl::StrJoin(parts, "; ")));
 }
 
 void Cluster::Arrive(Cta& cta, Warp& warp, bool release) {
@@ -159,9 +193,9 @@ void Cluster::CompleteIfAllArrived() {
   }
 }
 
-Cta* Cluster::Target(Cta& cta, Warp& warp, uint32_t lane, uint32_t rank,
-                     uint32_t address, uint32_t bytes, absl::string_view verb,
-                     uint32_t* offset) {
+Cta* Cluster::Running(Cta& cta, Warp& warp, uint32_t lane, uint32_t rank,
+                      absl::string_view verb) {
+  if (rank == cta.rank()) return &cta;
   const std::string what = absl::StrCat("shared::cluster ", verb,
                                         " in the CTA with rank ", rank, ": ");
   if (rank >= size()) {
@@ -186,6 +220,17 @@ Cta* Cluster::Target(Cta& cta, Warp& warp, uint32_t lane, uint32_t rank,
                            "nothing orders this after the start of that CTA"));
     return nullptr;
   }
+  return &target;
+}
+
+Cta* Cluster::Target(Cta& cta, Warp& warp, uint32_t lane, uint32_t rank,
+                     uint32_t address, uint32_t bytes, absl::string_view verb,
+                     uint32_t* offset) {
+  Cta* running = Running(cta, warp, lane, rank, verb);
+  if (running == nullptr) return nullptr;
+  Cta& target = *running;
+  const std::string what = absl::StrCat("shared::cluster ", verb,
+                                        " in the CTA with rank ", rank, ": ");
   const uint64_t at = uint64_t{address} - kSharedBase;
   if (!target.shared().InBounds(at, bytes)) {
     cta.Fault(warp, lane,

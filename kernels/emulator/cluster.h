@@ -35,7 +35,12 @@ class Cluster {
   void Arrive(Cta& cta, Warp& warp, bool release);
   void Wait(Cta& cta, Warp& warp);
   // A warp has exited: it counts as arrived from now on.
-  void NoteExit() { CompleteIfAllArrived(); }
+  void NoteExit() {
+    NoteProgress();
+    CompleteIfAllArrived();
+  }
+  // Something happened that others may wait for.
+  void NoteProgress() { fruitless_ = 0; }
 
   // Access by a lane to the shared memory of the CTA with another rank; the
   // address is without its rank. False after a fault.
@@ -44,12 +49,20 @@ class Cluster {
   bool Write(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
              uint32_t rank, uint32_t address, uint32_t bytes,
              const std::byte* value);
+  Cta& cta(uint32_t rank) { return *ctas_[rank]; }
+  // The CTA with that rank, which a lane of `cta` is about to access, or
+  // nullptr after a fault: it must exist, run, and be known to have started.
+  Cta* Running(Cta& cta, Warp& warp, uint32_t lane, uint32_t rank,
+               absl::string_view verb);
 
  private:
   void CompleteIfAllArrived();
+  // When no warp is ready: lands an asynchronous operation or lets mbarrier
+  // waits answer "not yet". False if neither can help any more.
+  bool Unblock();
   void FaultDeadlock();
-  // The CTA, or nullptr after a fault: it must exist, run, and be known to
-  // have started; `offset` gets where its memory is accessed.
+  // The CTA, Running(), or nullptr after a fault; `offset` gets where its
+  // memory is accessed.
   Cta* Target(Cta& cta, Warp& warp, uint32_t lane, uint32_t rank,
               uint32_t address, uint32_t bytes, absl::string_view verb,
               uint32_t* offset);
@@ -58,6 +71,7 @@ class Cluster {
   std::vector<std::unique_ptr<Cta>> ctas_;
   Random random_{0};
   uint32_t highest_clock_ = 1;
+  uint32_t fruitless_ = 0;  // rounds of such answers since NoteProgress()
   // The barrier: completed phases, what the arrivals of the present one and
   // of the last completed one have published.
   uint64_t phase_ = 0;

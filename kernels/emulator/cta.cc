@@ -107,19 +107,22 @@ void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
   serial_ = 0;
   for (Barrier& barrier : barriers_) barrier = Barrier();
   releases_.clear();
+  bulk_.Reset();
+  wgmma_.Reset();
   free_registers_ = 0;
   start_clock_ = base + 1;
   const uint32_t ctas = launch_.plan->cluster.Count();
+  mbarriers_.Reset(rank_, ctas);
   const uint32_t threads = launch_.plan->block.Count();
   for (Warp& warp : warps_) {
     warp.state = Warp::State::kReady;
     const uint32_t left = threads - warp.index * kWarpSize;
     warp.live = left >= kWarpSize ? kAllLanes : (1u << left) - 1;
     warp.stack = {{0, kNone, warp.live}};
-    warp.clock.fill(base);
+    // Clocks rise from CTA to CTA, so readers of earlier ones are in the past.
+    static_cast<CtaClock&>(warp.clock) = ClockAt(base);
     warp.clock.rank = rank_;
     warp.clock.peers.clear();
-    // Clocks rise from CTA to CTA, so readers of earlier ones are in the past.
     if (ctas > 1) warp.clock.peers.assign(ctas, warp.clock);
     warp.clock[warp.index] = base + 1;
     warp.synced_serial = 0;
@@ -131,6 +134,11 @@ void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
     warp.register_changes = 0;
     warp.register_clock = 0;
     warp.dependency_clock = 0;
+    warp.copy_arrivals.clear();
+    warp.bulk_committed.fill(0);
+    warp.poll = MbarrierPoll();
+    warp.async = AsyncRegisters();
+    warp.async.registers.resize(kernel().async_register_count);
     FillFrame(warp, index);
   }
 }
@@ -152,6 +160,7 @@ Cta::Turn Cta::TakeTurn(uint64_t budget) {
   // Short and long turns, so that warps drift apart and also interleave.
   const uint32_t quantum = 1 + random_.Below(8u << random_.Below(8));
   LandSomeCopies(warp);
+  bulk_.LandSome(*this);
   RunWarp(warp, quantum);
   return Turn::kRan;
 }
@@ -183,13 +192,14 @@ void Cta::RunWarp(Warp& warp, uint32_t quantum) {
     --quantum;
     ++serial_;
     if (++stats_.instructions > budget_) {
-      status_ = absl::ResourceExhaustedError(
-          absl::StrCat(Where(warp, std::countr_zero(top.mask)),
-                       ": the limit of max_instructions = ",
-                       launch_.options.max_instructions, " ran out"));
+      status_ = absl::ResourceExhaustedError(absl::StrCat(
+          Where(warp.index, std::countr_zero(top.mask), top.pc - 1),
+          ": the limit of max_instructions = ",
+          launch_.options.max_instructions, " ran out"));
       return;
     }
     if (mask == 0) continue;
+    if (inst.touches_async && !TouchAsyncRegisters(*this, warp, inst)) return;
     inst.run(*this, warp, inst, mask);
     if (!status_.ok() || warp.state != Warp::State::kReady) return;
     if (warp.yields) {
@@ -199,44 +209,54 @@ void Cta::RunWarp(Warp& warp, uint32_t quantum) {
   }
 }
 
-std::string Cta::Where(const Warp& warp, uint32_t lane) const {
-  return absl::StrFormat(
-      "kernel %s, CTA (%d,%d,%d), warp %d, lane %d at %s", kernel().name,
-      index_.x, index_.y, index_.z, warp.index, lane,
-      launch_.program->Describe(kernel().code[warp.statement]));
+std::string Cta::Where(uint32_t warp, uint32_t lane, uint32_t statement) const {
+  return absl::StrFormat("kernel %s, CTA (%d,%d,%d), warp %d, lane %d at %s",
+                         kernel().name, index_.x, index_.y, index_.z, warp,
+                         lane, Describe(statement));
+}
+
+std::string Cta::Describe(uint32_t statement) const {
+  return launch_.program->Describe(kernel().code[statement]);
+}
+
+std::string Cta::Place(uint32_t offset) const {
+  const uint32_t dynamic = kernel().dynamic_shared_offset;
+  return offset >= dynamic
+             ? absl::StrCat("byte ", offset - dynamic,
+                            " of dynamic shared memory")
+             : absl::StrCat("byte ", offset, " of static shared memory");
 }
 
 void Cta::Fault(const Warp& warp, uint32_t lane, absl::string_view what) {
+  FaultAt(warp.index, lane, warp.statement, what);
+}
+
+void Cta::FaultAt(uint32_t warp, uint32_t lane, uint32_t statement,
+                  absl::string_view what) {
   if (!status_.ok()) return;
-  status_ = absl::AbortedError(absl::StrCat(Where(warp, lane), ": ", what));
+  status_ = absl::AbortedError(
+      absl::StrCat(Where(warp, lane, statement), ": ", what));
 }
 
 void Cta::FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
                       absl::string_view verb, uint32_t offset, uint32_t bytes,
-                      const Cta* owner) {
+                      Cta* owner) {
+  Cta& holder = owner == nullptr ? *this : *owner;
   const SharedMemory::Conflict& conflict =
       owner == nullptr ? shared_.conflict() : owner->shared_.conflict();
   const auto of_cta = [](int64_t rank) {
     return absl::StrCat(" of the CTA with rank ", rank);
   };
   const uint32_t dynamic = kernel().dynamic_shared_offset;
-  const auto place = [&](uint32_t at) {
-    return at >= dynamic
-               ? absl::StrCat("byte ", at - dynamic,
-                              " of dynamic shared memory")
-               : absl::StrCat("byte ", at, " of static shared memory");
-  };
   const std::string access = absl::StrCat(
-      "shared ", verb, " of ", Plural(bytes, "byte"), " at ", place(offset),
+      "shared ", verb, " of ", Plural(bytes, "byte"), " at ", Place(offset),
       owner == nullptr ? "" : of_cta(owner->rank()));
-  const std::string other =
-      launch_.program->Describe(kernel().code[conflict.statement]);
   const std::string by_other =
       absl::StrCat("warp ", conflict.warp,
                    conflict.rank >= 0 ? of_cta(conflict.rank)
                    : owner != nullptr ? of_cta(owner->rank())
                                       : "",
-                   " at ", other);
+                   " at ", Describe(conflict.statement));
   std::string what;
   switch (fault) {
     case SharedFault::kNone:
@@ -248,7 +268,7 @@ void Cta::FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
       break;
     case SharedFault::kUninitialized:
       what = absl::StrCat("uninitialized: ", access, ", of which ",
-                          place(conflict.byte), " was never written");
+                          Place(conflict.byte), " was never written");
       break;
     case SharedFault::kPendingCopy:
       what = absl::StrCat("copy not waited for: ", access,
@@ -277,6 +297,38 @@ void Cta::FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
     case SharedFault::kWriteAfterRead:
       what = absl::StrCat("race: ", access,
                           " is not synchronized with the earlier read by ",
+                          by_other);
+      break;
+    case SharedFault::kUnobservedCopy:
+      what = absl::StrCat("copy not waited for: ", access,
+                          " touches the target of the bulk copy by lane ",
+                          conflict.lane, " of ", by_other,
+                          "; this warp has not waited for the mbarrier phase "
+                          "that it completes");
+      break;
+    case SharedFault::kMissingProxyFence:
+      what = absl::StrCat(
+          "missing proxy fence: ", access,
+          " through the async proxy meets the ordinary write by lane ",
+          conflict.lane, " of ", by_other,
+          "; no fence.proxy.async lies between them, so that the async proxy "
+          "may see what was there before");
+      break;
+    case SharedFault::kSourceInFlight:
+      what = absl::StrCat("overwritten source: ", access, " while ",
+                          holder.bulk_.DescribeReader(holder, conflict.byte),
+                          " still reads it");
+      break;
+    case SharedFault::kOperandInFlight:
+      what = absl::StrCat(
+          "overwritten operand: ", access, " while the wgmma of warpgroup ",
+          conflict.warp / 4, " at ", Describe(conflict.statement),
+          " may still read it; this warp has not synchronized with a "
+          "wgmma.wait_group for it");
+      break;
+    case SharedFault::kMbarrierObject:
+      what = absl::StrCat("mbarrier object: ", access,
+                          " touches the live mbarrier that was initialized by ",
                           by_other);
       break;
     case SharedFault::kConflictingStore:
@@ -366,6 +418,7 @@ void Cta::ArriveAtBarrier(Warp& warp, uint32_t id, uint32_t threads,
   Barrier& barrier = barriers_[id];
   if (barrier.expected == 0) {
     barrier.expected = expected;
+    barrier.clock = warp.clock;
     barrier.kind = kind;
     barrier.statement = warp.statement;
   } else {
@@ -420,6 +473,7 @@ void Cta::ArriveAtBarrier(Warp& warp, uint32_t id, uint32_t threads,
 
 void Cta::Complete(Barrier& barrier) {
   ++stats_.barriers;
+  cluster_.NoteProgress();
   for (const auto& [index, result] : barrier.waiting) {
     Warp& warp = warps_[index];
     Join(warp.clock, barrier.clock);
@@ -446,42 +500,6 @@ void Cta::Complete(Barrier& barrier) {
   barrier = Barrier();
 }
 
-const Warp* Cta::FirstWaiting() const {
-  for (const Warp& warp : warps_) {
-    if (warp.state == Warp::State::kWaiting) return &warp;
-  }
-  return nullptr;
-}
-
-void Cta::DescribeWaits(std::vector<std::string>* out) const {
-  for (const Warp& warp : warps_) {
-    std::string does = "has exited";
-    if (warp.state == Warp::State::kWaiting) {
-      switch (warp.waits_for) {
-        case Warp::WaitsFor::kBarrier: {
-          const Barrier& barrier = barriers_[warp.barrier];
-          does = absl::StrCat("waits at barrier ", warp.barrier, " (",
-                              barrier.arrived, " of ", barrier.expected,
-                              " threads)");
-          break;
-        }
-        case Warp::WaitsFor::kClusterBarrier:
-          does = "waits at barrier.cluster";
-          break;
-        case Warp::WaitsFor::kRegisters:
-          does = absl::StrCat("waits for ", warp.register_request,
-                              " registers per thread (it has ", warp.registers,
-                              "; the pool has ", free_registers_ / kWarpSize,
-                              " for one warp)");
-          break;
-      }
-    }
-    out->push_back(
-        absl::StrCat("warp ", warp.index, " ", does, " at ",
-                     launch_.program->Describe(kernel().code[warp.statement])));
-  }
-}
-
 void Cta::IssueCopy(Warp& warp, const AsyncCopy& copy) {
   ++stats_.async_copies;
   const SharedAccess access = warp.Access(copy.lane, serial_);
@@ -493,6 +511,7 @@ void Cta::IssueCopy(Warp& warp, const AsyncCopy& copy) {
     return;
   }
   warp.copies.push_back(copy);
+  warp.copies.back().serial = serial_;
   const CopyLanding landing = launch_.options.landing;
   if (landing == CopyLanding::kEarliest ||
       (landing == CopyLanding::kRandom && random_.Below(3) == 0)) {
@@ -513,13 +532,30 @@ void Cta::Move(AsyncCopy& copy) {
 
 void Cta::LandSomeCopies(Warp& warp) {
   if (launch_.options.landing != CopyLanding::kRandom) return;
-  if (warp.copies.empty() || random_.Below(8) != 0) return;
+  if (warp.copies.empty() && warp.copy_arrivals.empty()) return;
+  if (random_.Below(8) != 0) return;
+  if (!warp.copy_arrivals.empty() && random_.Below(4) == 0) {
+    const CopyArrival arrival = warp.copy_arrivals.front();
+    warp.copy_arrivals.erase(warp.copy_arrivals.begin());
+    ArriveForCopies(warp, arrival);
+  }
   for (AsyncCopy& copy : warp.copies) {
     if (random_.Below(4) == 0) Move(copy);
   }
 }
 
 void Cta::WaitForCopies(Warp& warp, uint32_t mask, uint32_t keep) {
+  // Arrivals that track the copies come first: they may, and then the copies
+  // belong to whoever waits for the mbarrier.
+  for (size_t i = 0; i < warp.copy_arrivals.size();) {
+    const CopyArrival arrival = warp.copy_arrivals[i];
+    if ((mask >> arrival.lane & 1) == 0) {
+      ++i;
+      continue;
+    }
+    warp.copy_arrivals.erase(warp.copy_arrivals.begin() + i);
+    ArriveForCopies(warp, arrival);
+  }
   auto kept = warp.copies.begin();
   for (AsyncCopy& copy : warp.copies) {
     if ((mask >> copy.lane & 1) != 0 &&

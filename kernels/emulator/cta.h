@@ -11,10 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "kernels/emulator/async_registers.h"
+#include "kernels/emulator/bulk_copy.h"
 #include "kernels/emulator/emulator.h"
 #include "kernels/emulator/global_memory.h"
+#include "kernels/emulator/mbarrier.h"
 #include "kernels/emulator/program.h"
 #include "kernels/emulator/shared_memory.h"
+#include "kernels/emulator/wgmma.h"
 
 namespace hone::emulator {
 
@@ -45,6 +49,7 @@ struct StackEntry {
 struct AsyncCopy {
   uint32_t lane = 0;
   uint32_t group = 0;
+  uint32_t serial = 0;
   uint32_t shared_offset = 0;
   uint32_t bytes = 0;         // written to shared memory
   uint32_t source_bytes = 0;  // read; the rest is zeros
@@ -54,9 +59,32 @@ struct AsyncCopy {
 
 class Cluster;
 
+// cp.async.mbarrier.arrive: happens once the lane's copies up to then are done.
+struct CopyArrival {
+  uint32_t lane = 0;
+  uint32_t serial = 0;
+  uint32_t statement = 0;
+  Mbarrier* barrier = nullptr;
+};
+
+// What a suspended test_wait or try_wait waits for.
+struct MbarrierPoll {
+  const Mbarrier* barrier = nullptr;
+  uint32_t phase = 0;
+  uint32_t lane = 0;
+  bool answer = false;  // must not be suspended again
+};
+
 struct Warp {
-  enum class State : uint8_t { kReady, kWaiting, kDone };
-  enum class WaitsFor : uint8_t { kBarrier, kClusterBarrier, kRegisters };
+  // kPolling: in a test_wait or try_wait that has not come true.
+  enum class State : uint8_t { kReady, kWaiting, kPolling, kDone };
+  // kWarpgroup: in a wgmma that other warps of the warpgroup have not come to.
+  enum class WaitsFor : uint8_t {
+    kBarrier,
+    kClusterBarrier,
+    kRegisters,
+    kWarpgroup
+  };
 
   template <typename T>
   T* Reg(uint32_t offset) {
@@ -98,6 +126,11 @@ struct Warp {
   // cp.async, per lane: groups committed so far.
   std::array<uint32_t, kWarpSize> committed = {};
   std::vector<AsyncCopy> copies;
+  std::vector<CopyArrival> copy_arrivals;
+  // Bulk copies, likewise.
+  std::array<uint32_t, kWarpSize> bulk_committed = {};
+  MbarrierPoll poll;
+  AsyncRegisters async;
 };
 
 enum class BarrierKind : uint8_t { kSync, kArrive, kPopc, kAnd, kOr };
@@ -128,7 +161,15 @@ class Cta {
   Turn TakeTurn(uint64_t budget);
   // "warp 3 waits at ...", for each warp that has not run to its end.
   void DescribeWaits(std::vector<std::string>* out) const;
-  const Warp* FirstWaiting() const;
+  // The warp to blame for a deadlock, nullptr if all have exited. `*what` gets
+  // what kind of deadlock it is; the greater `*weight`, the more it says.
+  const Warp* FirstWaiting(std::string* what, int* weight) const;
+  // When no warp is ready. Lands one asynchronous operation; false if none is
+  // under way.
+  bool LandOne();
+  // Lets every suspended mbarrier wait answer "not yet"; false if there is
+  // none.
+  bool AnswerPolls();
   bool done() const { return done_; }
   const absl::Status& status() const { return status_; }
   uint32_t HighestClock() const;
@@ -147,15 +188,25 @@ class Cta {
   bool faulted() const { return !status_.ok(); }
   Cluster& cluster() { return cluster_; }
   uint32_t rank() const { return rank_; }
+  MbarrierTable& mbarriers() { return mbarriers_; }
+  BulkCopies& bulk() { return bulk_; }
+  WgmmaUnit& wgmma() { return wgmma_; }
   std::vector<Warp>& warps() { return warps_; }
 
   // Stops the CTA. The first fault counts.
   void Fault(const Warp& warp, uint32_t lane, absl::string_view what);
+  // The same for an instruction that is not in execution any more.
+  void FaultAt(uint32_t warp, uint32_t lane, uint32_t statement,
+               absl::string_view what);
+  // "byte 16 of dynamic shared memory"
+  std::string Place(uint32_t offset) const;
+  // The source and PTX line of an instruction.
+  std::string Describe(uint32_t statement) const;
   // Fault() with the words for a shared-memory fault. `owner`: whose memory it
   // is, if not this CTA's.
   void FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
                    absl::string_view verb, uint32_t offset, uint32_t bytes,
-                   const Cta* owner = nullptr);
+                   Cta* owner = nullptr);
   // True if every live lane of the warp is in mask; otherwise faults.
   bool RequireConverged(const Warp& warp, uint32_t mask,
                         absl::string_view what);
@@ -184,6 +235,24 @@ class Cta {
   // False after a fault: the address is in a buffer that the launch before
   // this one may still use, and no griddepcontrol.wait comes before.
   bool CheckDependency(const Warp& warp, uint32_t lane, uint64_t address);
+  // An arrival at `barrier` once the lane's copies so far have landed.
+  void ArriveAfterCopies(Warp& warp, uint32_t lane, Mbarrier* barrier);
+
+  // Orders what the lanes know before later operations of the async proxy.
+  void FenceProxy(Warp& warp, uint32_t mask);
+  // The mbarrier at an offset of the target's shared memory, ready to be used
+  // by a lane of this CTA; nullptr after a fault.
+  Mbarrier* UseMbarrier(Cta& target, Warp& warp, uint32_t lane,
+                        uint32_t offset);
+  // Whether a copy by this CTA may complete on the target's mbarrier; faults
+  // if the async proxy cannot see its init.
+  bool CheckAsyncMbarrier(Cta& target, Warp& warp, uint32_t lane,
+                          const Mbarrier& barrier);
+  // Suspends the instruction in execution until `phase` has completed, or no
+  // warp can run: then it must answer that it has not.
+  void Poll(Warp& warp, uint32_t lane, const Mbarrier& barrier, uint32_t phase);
+  // After every change of an mbarrier.
+  void WakePollers(const Mbarrier& barrier);
 
   // Strong writes and reads of shared memory order warps.
   void Release(Warp& warp, uint32_t offset);
@@ -208,7 +277,12 @@ class Cta {
   void Complete(Barrier& barrier);
   void LandSomeCopies(Warp& warp);
   void Move(AsyncCopy& copy);
-  std::string Where(const Warp& warp, uint32_t lane) const;
+  void ArriveForCopies(Warp& warp, const CopyArrival& arrival);
+  // What asynchronous operations leave undone when the CTA exits.
+  void CheckExit();
+  std::string DescribeWait(const Warp& warp) const;
+  std::string DescribeBytes(const Mbarrier& barrier) const;
+  std::string Where(uint32_t warp, uint32_t lane, uint32_t statement) const;
 
   const Launch& launch_;
   Cluster& cluster_;
@@ -218,6 +292,9 @@ class Cta {
   std::vector<std::byte> frames_;
   std::vector<std::byte> locals_;
   std::array<Barrier, 16> barriers_;
+  MbarrierTable mbarriers_;
+  BulkCopies bulk_;
+  WgmmaUnit wgmma_;
   absl::flat_hash_map<uint32_t, VectorClock> releases_;
   Random random_{0};
   Dim3 index_;

@@ -104,6 +104,7 @@ bool Cta::CheckDependency(const Warp& warp, uint32_t lane, uint64_t address) {
 
 void Cta::Finish() {
   done_ = true;
+  CheckExit();
   const auto describe = [&](uint32_t statement) {
     return launch_.program->Describe(kernel().code[statement]);
   };

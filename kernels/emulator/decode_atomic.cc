@@ -1,9 +1,8 @@
 // atom and red.
-#include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/emulator/atomic_update.h"
 #include "kernels/emulator/decoder.h"
 #include "kernels/emulator/lanes.h"
 #include "kernels/emulator/memory_access.h"
@@ -11,18 +10,7 @@
 namespace hone::emulator {
 namespace {
 
-enum class Op : uint8_t {
-  kAdd,
-  kMin,
-  kMax,
-  kExch,
-  kCas,
-  kInc,
-  kDec,
-  kAnd,
-  kOr,
-  kXor,
-};
+using Op = AtomicOp;
 struct OpName {
   const char* name;
   Op op;
@@ -32,79 +20,6 @@ constexpr OpName kOps[] = {
     {"exch", Op::kExch}, {"cas", Op::kCas}, {"inc", Op::kInc},
     {"dec", Op::kDec},   {"and", Op::kAnd}, {"or", Op::kOr},
     {"xor", Op::kXor},
-};
-
-template <typename T>
-T Integer(Op op, T old, T b, T c) {
-  using U = std::make_unsigned_t<T>;
-  switch (op) {
-    case Op::kAdd:
-      return static_cast<T>(static_cast<U>(old) + static_cast<U>(b));
-    case Op::kMin:
-      return std::min(old, b);
-    case Op::kMax:
-      return std::max(old, b);
-    case Op::kExch:
-      return b;
-    case Op::kCas:
-      return old == b ? c : old;
-    case Op::kInc:
-      return old >= b ? T{0} : static_cast<T>(old + 1);
-    case Op::kDec:
-      return old == 0 || old > b ? b : static_cast<T>(old - 1);
-    case Op::kAnd:
-      return static_cast<T>(old & b);
-    case Op::kOr:
-      return static_cast<T>(old | b);
-    case Op::kXor:
-      return static_cast<T>(old ^ b);
-  }
-  return old;
-}
-
-template <typename Format>
-struct One16 {};
-template <typename Format>
-struct Pair16 {};
-
-// The bits in memory after the operation.
-template <typename T>
-struct Update {
-  static uint64_t Apply(Op op, uint64_t old, uint64_t b, uint64_t c) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<U>(Integer<T>(op, static_cast<T>(old), static_cast<T>(b),
-                                     static_cast<T>(c)));
-  }
-};
-template <>
-struct Update<float> {
-  static uint64_t Apply(Op, uint64_t old, uint64_t b, uint64_t) {
-    return std::bit_cast<uint32_t>(
-        std::bit_cast<float>(static_cast<uint32_t>(old)) +
-        std::bit_cast<float>(static_cast<uint32_t>(b)));
-  }
-};
-template <>
-struct Update<double> {
-  static uint64_t Apply(Op, uint64_t old, uint64_t b, uint64_t) {
-    return std::bit_cast<uint64_t>(std::bit_cast<double>(old) +
-                                   std::bit_cast<double>(b));
-  }
-};
-template <typename Format>
-struct Update<One16<Format>> {
-  static uint64_t Apply(Op, uint64_t old, uint64_t b, uint64_t) {
-    return Encode16<Format>(
-        AddToOdd(Decode16<Format>(static_cast<uint16_t>(old)),
-                 Decode16<Format>(static_cast<uint16_t>(b))));
-  }
-};
-template <typename Format>
-struct Update<Pair16<Format>> {
-  static uint64_t Apply(Op op, uint64_t old, uint64_t b, uint64_t c) {
-    return Update<One16<Format>>::Apply(op, old, b, c) |
-           Update<One16<Format>>::Apply(op, old >> 16, b >> 16, c) << 16;
-  }
 };
 
 // Atomics on f32 in global memory, unlike those in shared memory, flush
@@ -138,7 +53,7 @@ void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
         return false;
       }
       std::memcpy(&old, value, bytes);
-      const uint64_t now = Update<T>::Apply(op, old, b, c);
+      const uint64_t now = AtomicUpdate<T>::Apply(op, old, b, c);
       std::memcpy(value, &now, bytes);
       if (!WriteMemory(cta, warp, inst, lane, space, at, bytes, value)) {
         return false;
@@ -162,7 +77,7 @@ void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       }
       std::memcpy(&old, from, bytes);
       const uint64_t now = InGlobal<T>(
-          Update<T>::Apply(op, InGlobal<T>(old), InGlobal<T>(b), c));
+          AtomicUpdate<T>::Apply(op, InGlobal<T>(old), InGlobal<T>(b), c));
       std::memcpy(to, &now, bytes);
       cta.stats().global_bytes_read += bytes;
       cta.stats().global_bytes_written += bytes;

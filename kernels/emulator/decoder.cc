@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/emulator/async_registers.h"
 
 namespace hone::emulator {
 namespace {
@@ -144,7 +145,8 @@ class FunctionDecoder {
       }
       bool known = false;
       for (auto* family :
-           {DecodeMove, DecodeInteger, DecodeFloat, DecodeCompare,
+           {DecodeMbarrier, DecodeBulkCopy, DecodeTensorMapPrefetch,
+            DecodeWgmma, DecodeMove, DecodeInteger, DecodeFloat, DecodeCompare,
             DecodeConvert, DecodeMemory, DecodeAtomicVector, DecodeAtomic,
             DecodeAsyncCopy, DecodeCluster, DecodeControl, DecodeWarp,
             DecodeMatrix, DecodeMatrixMove}) {
@@ -177,7 +179,25 @@ class FunctionDecoder {
       kernel_.constants.push_back({offset, key.second, key.first});
     }
     FindReconvergence(&kernel_);
+    FindAsyncRegisters(&kernel_, Moves());
     return std::move(kernel_);
+  }
+
+  // For each statement, whether it copies one 32-bit register to another.
+  std::vector<bool> Moves() const {
+    std::vector<bool> moves;
+    for (const Statement& statement : function_.statements) {
+      bool is_move = statement.parts[0] == "mov" &&
+                     statement.operands.size() == 2 && statement.guard.empty();
+      for (const Operand& operand : statement.operands) {
+        const Register* reg = operand.kind == Operand::Kind::kName
+                                  ? FindRegister(operand.name, statement.scope)
+                                  : nullptr;
+        is_move = is_move && reg != nullptr && BytesOf(reg->type) == 4;
+      }
+      moves.push_back(is_move);
+    }
+    return moves;
   }
 
   struct Register {
@@ -354,6 +374,20 @@ class FunctionDecoder {
   absl::flat_hash_map<absl::string_view, Register> special_;
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> constants_;
 };
+
+InstructionDecoder::InstructionDecoder(FunctionDecoder& function,
+                                       const Statement& statement,
+                                       Instruction& inst)
+    : function_(function),
+      statement_(statement),
+      inst_(inst),
+      first_operand_(function.kernel().operands.size()) {}
+
+Kernel& InstructionDecoder::kernel() { return function_.kernel(); }
+
+uint32_t InstructionDecoder::AppendedCount() {
+  return function_.kernel().operands.size() - first_operand_;
+}
 
 absl::string_view InstructionDecoder::TakeQualifier() {
   if (Done()) return {};

@@ -62,10 +62,11 @@ class FunctionDecoder;
 class InstructionDecoder {
  public:
   InstructionDecoder(FunctionDecoder& function, const Statement& statement,
-                     Instruction& inst)
-      : function_(function), statement_(statement), inst_(inst) {}
+                     Instruction& inst);
 
   absl::string_view name() const { return statement_.parts[0]; }
+  absl::string_view opcode() const { return statement_.opcode; }
+  Kernel& kernel();
   Instruction& inst() { return inst_; }
   const absl::Status& status() const { return status_; }
 
@@ -111,6 +112,8 @@ class InstructionDecoder {
   // The offset of [parameter + offset] for an access of `bytes`.
   int64_t ParameterOffset(const Operand& operand, uint32_t bytes);
   void Append(uint32_t frame_offset);
+  // How many operands the list has: the index in Instruction::r of the next.
+  uint32_t AppendedCount();
   // The value of a constant operand.
   uint64_t Constant(const Operand& operand);
   uint32_t Scratch(uint32_t bytes);
@@ -132,6 +135,7 @@ class InstructionDecoder {
   const Statement& statement_;
   Instruction& inst_;
   size_t next_ = 1;
+  size_t first_operand_ = 0;
   absl::Status status_;
 };
 
@@ -146,6 +150,12 @@ bool DecodeAtomic(InstructionDecoder& d);
 bool DecodeAtomicVector(InstructionDecoder& d);
 bool DecodeAsyncCopy(InstructionDecoder& d);
 bool DecodeCluster(InstructionDecoder& d);
+bool DecodeMbarrier(InstructionDecoder& d);
+bool DecodeBulkCopy(InstructionDecoder& d);
+// The rest of a tensor copy, from ".tensor" or ".prefetch" on.
+void DecodeTensorCopy(InstructionDecoder& d, bool reduces);
+bool DecodeTensorMapPrefetch(InstructionDecoder& d);
+bool DecodeWgmma(InstructionDecoder& d);
 bool DecodeControl(InstructionDecoder& d);
 bool DecodeWarp(InstructionDecoder& d);
 bool DecodeMatrix(InstructionDecoder& d);

@@ -13,6 +13,7 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/emulator/cluster.h"
 #include "kernels/emulator/decoder.h"
+#include "kernels/emulator/tensor_map.h"
 
 namespace hone::emulator {
 namespace {
@@ -71,8 +72,20 @@ absl::Status CheckPlan(const Kernel& kernel, const LaunchPlan& plan) {
                  kernel.parameters.size());
   }
   for (size_t i = 0; i < plan.args.size(); ++i) {
-    const uint32_t bytes =
-        plan.args[i].kind == LaunchArg::Kind::kBuffer ? 8 : 4;
+    const LaunchArg& arg = plan.args[i];
+    const bool is_map = arg.kind == LaunchArg::Kind::kTensorMap;
+    const uint32_t bytes = is_map ? kTensorMapBytes
+                           : arg.kind == LaunchArg::Kind::kBuffer ? 8
+                                                                  : 4;
+    if (is_map) {
+      if (static_cast<uint32_t>(arg.value) >= plan.tensor_maps.size()) {
+        return error("argument ", i, " is tensor map ", arg.value, " of ",
+                     plan.tensor_maps.size());
+      }
+      const absl::Status status =
+          ValidateTensorMap(plan.tensor_maps[arg.value]);
+      if (!status.ok()) return error("argument ", i, ": ", status.message());
+    }
     if (bytes != kernel.parameters[i].bytes) {
       return error("argument ", i, " has ", bytes, " bytes; parameter ",
                    kernel.parameters[i].name, " has ",
@@ -99,7 +112,10 @@ absl::Status Bind(const LaunchPlan& plan, const Bindings& bindings,
   for (const RoleInfo& info : kRoles) {
     const bool used = std::any_of(
         plan.args.begin(), plan.args.end(), [&](const LaunchArg& arg) {
-          return arg.kind == LaunchArg::Kind::kBuffer && arg.role == info.role;
+          return arg.kind == LaunchArg::Kind::kBuffer
+                     ? arg.role == info.role
+                     : arg.kind == LaunchArg::Kind::kTensorMap &&
+                           plan.tensor_maps[arg.value].buffer == info.role;
         });
     if (!used) continue;
     const auto it = bindings.find(info.role);
@@ -140,6 +156,9 @@ absl::Status Bind(const LaunchPlan& plan, const Bindings& bindings,
     if (plan.args[i].kind == LaunchArg::Kind::kBuffer) {
       const uint64_t address = addresses[plan.args[i].role];
       std::memcpy(to, &address, sizeof(address));
+    } else if (plan.args[i].kind == LaunchArg::Kind::kTensorMap) {
+      const TensorMap& map = plan.tensor_maps[plan.args[i].value];
+      EncodeTensorMap(map, addresses[map.buffer] + map.offset, to);
     } else {
       std::memcpy(to, &plan.args[i].value, sizeof(plan.args[i].value));
     }
@@ -169,6 +188,8 @@ Stats& Stats::operator+=(const Stats& from) {
   shared_bytes_read += from.shared_bytes_read;
   shared_bytes_written += from.shared_bytes_written;
   async_copies += from.async_copies;
+  bulk_copies += from.bulk_copies;
+  wgmma += from.wgmma;
   return *this;
 }
 

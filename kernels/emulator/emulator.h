@@ -113,6 +113,8 @@ struct Stats {
   uint64_t shared_bytes_read = 0;
   uint64_t shared_bytes_written = 0;
   uint64_t async_copies = 0;  // cp.async, per lane
+  uint64_t bulk_copies = 0;   // bulk and tensor copies
+  uint64_t wgmma = 0;         // per warpgroup
 
   Stats& operator+=(const Stats& from);
 };

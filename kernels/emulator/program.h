@@ -80,6 +80,10 @@ struct Instruction {
   uint8_t bytes = 0;           // of an element in memory
   uint8_t register_bytes = 0;  // of an element's register
   uint8_t mode = 0;            // the handler's own
+  bool touches_async = false;  // registers that some wgmma uses
+  bool renames = false;        // moves one of these to another
+  uint16_t operand_count = 0;  // set if touches_async
+  uint32_t wgmma = kNone;      // index in Kernel::wgmma
   bool Has(Flag flag) const { return (flags & flag) != 0; }
 };
 
@@ -101,6 +105,46 @@ struct SpecialRegisters {
   uint32_t lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge, lanemask_gt;
 };
 
+// What a bulk or tensor copy takes beyond an Instruction. Addresses and values
+// are indices of Instruction::r, kNone where there is none.
+struct BulkInstruction {
+  enum class Kind : uint8_t {
+    kGlobalToShared,
+    kSharedToGlobal,
+    kSharedToShared,
+    kPrefetch
+  };
+  struct Address {
+    uint32_t r = kNone;
+    int64_t offset = 0;
+    bool wide = false;
+  };
+  Kind kind = Kind::kGlobalToShared;
+  Address to, from, mbarrier, tensor_map;
+  uint32_t size = kNone;
+  uint32_t first_coordinate = kNone;
+  uint32_t rank = 0;  // 0: not a tensor copy
+  uint32_t cta_mask = kNone;
+  bool reduces = false;
+  uint8_t op = 0;    // AtomicOp
+  uint8_t type = 0;  // Type; of tensor copies the map's
+};
+
+// wgmma.mma_async. Instruction::r: accumulators, A registers if any.
+struct WgmmaInstruction {
+  enum class Input : uint8_t { kF16, kBF16, kE4M3, kE5M2, kS8, kU8 };
+  enum class Output : uint8_t { kF32, kF16, kS32 };
+  uint32_t n = 0;
+  uint32_t k = 0;
+  uint32_t accumulators = 0;  // registers
+  uint32_t a_registers = 0;   // 4, or 0 for a descriptor
+  Input a = Input::kF16, b = Input::kF16;
+  Output output = Output::kF32;
+  bool transpose_a = false, transpose_b = false;  // MN-major in shared memory
+  bool negate_a = false, negate_b = false;
+  bool saturate = false;
+};
+
 // A constant operand: its value in every lane of a frame.
 struct ConstantSlot {
   uint32_t offset = 0;
@@ -114,6 +158,12 @@ struct Kernel {
   std::vector<uint32_t> operands;  // what Instruction::r points into
   std::vector<std::vector<uint32_t>> jump_tables;
   std::vector<ConstantSlot> constants;
+  std::vector<BulkInstruction> bulk;  // Instruction::immediate is the index
+  std::vector<WgmmaInstruction> wgmma;
+  // By 64-byte slot of the frame: number + 1 of a register that some wgmma
+  // uses; see async_registers.h.
+  std::vector<uint32_t> async_registers;
+  uint32_t async_register_count = 0;
   uint32_t frame_bytes = 0;
   SpecialRegisters special;
   std::vector<Parameter> parameters;

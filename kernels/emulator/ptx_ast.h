@@ -28,7 +28,7 @@ struct Operand {
     kInteger,  // bits, sign-extended
     kFloat,    // bits of a float
     kDouble,   // bits of a double
-    kAddress,  // [elements[0] + offset]
+    kAddress,  // [elements[0] + offset], or with a vector [..., elements[1]]
     kVector,   // {elements...}
     kPair,     // elements[0] | elements[1]
   };

@@ -475,6 +475,11 @@ class Parser {
         const int64_t value = static_cast<int64_t>(offset.bits);
         operand.offset += minus ? -value : value;
       }
+      // A tensor map with the coordinates of a box.
+      if (Take(',')) {
+        HONE_ASSIGN_OR_RETURN(Operand coordinates, ParseOperand());
+        operand.elements.push_back(std::move(coordinates));
+      }
       HONE_RETURN_IF_ERROR(Expect(']'));
       return operand;
     }

@@ -45,6 +45,27 @@ bool RemoteShadow::OrderedAfterReads(uint32_t offset, uint32_t bytes,
   return true;
 }
 
+bool RemoteShadow::Fenced(uint32_t offset, uint32_t bytes,
+                          const VectorClock& clock) {
+  if (writers_.empty()) return true;
+  for (uint32_t b = offset; b < offset + bytes; ++b) {
+    const Note& note = writers_[b];
+    if (note.clock <= clock.Of(note.rank)[kFenced + note.warp]) continue;
+    conflict_ = {b, note.rank, note.warp, note.statement};
+    return false;
+  }
+  return true;
+}
+
+void RemoteShadow::ForgetWrites(uint32_t offset, uint32_t bytes) {
+  if (writers_.empty()) return;
+  for (uint32_t b = offset; b < offset + bytes; ++b) writers_[b] = Note();
+}
+
+void RemoteShadow::NoteUse(const Access& access) {
+  last_[KeyOf(access)] = NoteOf(access);
+}
+
 void RemoteShadow::NoteRead(uint32_t offset, uint32_t bytes, uint32_t size,
                             const Access& access) {
   std::vector<Note>& notes = readers_[KeyOf(access)];

@@ -43,6 +43,14 @@ class RemoteShadow {
                           const Access& access);
   bool OrderedAfterReads(uint32_t offset, uint32_t bytes, const Access& access);
 
+  // Whether a proxy fence follows the remote writes there, as far as somebody
+  // with this clock knows.
+  bool Fenced(uint32_t offset, uint32_t bytes, const VectorClock& clock);
+  // An asynchronous write takes the place of the remote writes there.
+  void ForgetWrites(uint32_t offset, uint32_t bytes);
+
+  // Note a remote access that touches no bytes of its own.
+  void NoteUse(const Access& access);
   // Note a remote access. `size`: of the whole shared memory.
   void NoteRead(uint32_t offset, uint32_t bytes, uint32_t size,
                 const Access& access);

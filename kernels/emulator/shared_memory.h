@@ -1,6 +1,10 @@
 // One CTA's shared memory with its shadow: which bytes are initialized, which
-// are the target of an asynchronous copy, who wrote and who read them when (see
-// vector_clock.h).
+// are the target or the source of an asynchronous operation, who wrote and who
+// read them when, and through which proxy.
+//
+// Ordinary instructions and cp.async use the generic proxy; bulk and tensor
+// copies and wgmma the async proxy. The async proxy sees a generic write only
+// if a proxy fence lies between the two.
 #ifndef HONE_KERNELS_EMULATOR_SHARED_MEMORY_H_
 #define HONE_KERNELS_EMULATOR_SHARED_MEMORY_H_
 
@@ -19,10 +23,15 @@ enum class SharedFault : uint8_t {
   kUninitialized,
   kPendingCopy,     // the target of a copy nobody has waited for
   kUnsyncedCopy,    // waited for by another lane of this warp only
+  kUnobservedCopy,  // a bulk copy whose mbarrier phase was not waited for
   kReadAfterWrite,  // races: no synchronization with the other access
   kWriteAfterWrite,
   kWriteAfterRead,
   kConflictingStore,  // two lanes of one instruction, different values
+  kMissingProxyFence,
+  kSourceInFlight,   // written while a bulk copy reads it
+  kOperandInFlight,  // written while a wgmma reads it
+  kMbarrierObject,   // an ordinary access to a live mbarrier
 };
 
 // An access by one lane: what the shadow remembers and reports.
@@ -56,8 +65,8 @@ class SharedMemory {
   // Also stores the bytes.
   SharedFault Write(uint32_t offset, uint32_t bytes, const std::byte* value,
                     const SharedAccess& access);
-  // An asynchronous copy is issued: checked like a write, and nobody may touch
-  // the bytes until Land().
+  // A cp.async is issued: checked like a write, and nobody may touch the bytes
+  // until Land().
   SharedFault BeginCopy(uint32_t offset, uint32_t bytes,
                         const SharedAccess& access);
   // Its issuing lane has waited for it.
@@ -70,38 +79,102 @@ class SharedMemory {
                           const std::byte* value,
                           const RemoteShadow::Access& access);
   const RemoteShadow& remote() const { return remote_; }
+  // A warp of another CTA uses an mbarrier here.
+  void NoteRemoteUse(const SharedAccess& access);
+  // The async proxy, for operations of this or another CTA of the cluster ---
+  // Some lanes of a warp execute a proxy fence at the warp's `clock`.
+  void NoteProxyFence(uint32_t warp, uint32_t mask, uint32_t clock);
+  // An operation is issued that will write: nobody may touch the bytes until
+  // LandAsync(). Several reductions may be under way to the same bytes.
+  SharedFault BeginAsyncWrite(uint32_t offset, uint32_t bytes, bool reduces,
+                              const SharedAccess& access);
+  // The bytes are there for whoever knows `agent` up to `tick`. Also ends a
+  // cp.async whose completion an mbarrier tracks.
+  void LandAsync(uint32_t offset, uint32_t bytes, uint32_t agent,
+                 uint32_t tick);
+  // Marks bytes, after a LandAsync of another operation, as still in flight.
+  void StayPending(uint32_t offset, uint32_t bytes);
+  // An operation is issued that will read. With access.warp = kNobody nothing
+  // is known beyond the clock.
+  static constexpr uint32_t kNobody = 0xff;
+  SharedFault CheckAsyncRead(uint32_t offset, uint32_t bytes,
+                             const SharedAccess& access);
+  // Bulk copies mark their source until the issuing thread has waited; then
+  // they count as its read.
+  void MarkSource(uint32_t offset, uint32_t bytes, bool in_flight);
+  void NoteRead(uint32_t offset, uint32_t bytes, const SharedAccess& access);
+  // wgmma operands, in 16-byte rows: in flight for everybody who does not know
+  // `tick` of the warpgroup.
+  void NoteOperand(uint32_t warpgroup, uint32_t offset, uint32_t tick,
+                   uint32_t statement);
+
+  // mbarrier objects -------------------------------------------------------
+  void SetMbarrier(uint32_t offset, bool live, const SharedAccess& access);
+  // Checks the 8 bytes as a write does, before an init.
+  SharedFault CheckInit(uint32_t offset, const SharedAccess& access) {
+    return CheckWrite(offset, 8, access);
+  }
+  // Whether a generic write by `lane`, complete at `write_clock` of `agent`,
+  // reaches the async proxy for somebody who knows so much of this CTA.
+  bool IsFenced(uint32_t agent, uint32_t lane, uint32_t write_clock,
+                const CtaClock& known) const;
 
   struct Conflict {
     uint32_t byte = 0;  // offset
     uint32_t warp = 0;
-    uint32_t lane = 0;  // of copies only
+    uint32_t lane = 0;
     uint32_t statement = 0;
-    int rank = -1;  // of the other access's CTA, if it is not this one
+    bool async = false;  // by a bulk or tensor copy
+    int rank = -1;       // of the other access's CTA, if it is not this one
   };
   const Conflict& conflict() const { return conflict_; }
 
  private:
   struct Shadow {
-    uint32_t write_clock = 0;
+    uint32_t write_clock = 0;  // of `agent`
     uint32_t write_statement = 0;
     uint32_t write_serial = 0;
-    uint8_t write_warp = 0;
-    uint8_t copy_lane = 0;  // lane + 1 of a copy, pending or landed
-    bool initialized : 1 = false;
-    bool strong : 1 = false;
-    bool pending : 1 = false;
+    uint32_t write_warp : 5 = 0;
+    uint32_t lane : 5 = 0;
+    uint32_t rank : 4 = 0;   // of the writing warp's CTA
+    uint32_t agent : 7 = 0;  // the warp, or the mbarrier of a bulk copy
+    uint32_t initialized : 1 = 0;
+    uint32_t strong : 1 = 0;
+    uint32_t pending : 1 = 0;
+    uint32_t copy : 1 = 0;      // by cp.async
+    uint32_t async : 1 = 0;     // through the async proxy
+    uint32_t source : 1 = 0;    // a bulk copy reads it
+    uint32_t mbarrier : 1 = 0;  // part of a live mbarrier
+    uint32_t reduces : 1 = 0;   // pending reductions
   };
+  static_assert(kFenced <= 128);
   // The last read of one byte by one warp.
   struct Reader {
     uint32_t clock = 0;
     uint32_t statement : 31 = 0;
     uint32_t strong : 1 = 0;
   };
+  // The last wgmma of a warpgroup that reads one 16-byte row.
+  struct OperandRow {
+    uint32_t tick = 0;
+    uint32_t statement = 0;
+  };
+  struct ProxyFence {
+    uint32_t clock = 0;
+    uint32_t mask = 0;
+  };
 
   SharedFault CheckWrite(uint32_t offset, uint32_t bytes,
-                         const SharedAccess& access);
+                         const SharedAccess& access, bool reduces = false);
+  SharedFault CheckBusy(uint32_t byte, const Shadow& shadow);
+  SharedFault CheckOperands(uint32_t offset, uint32_t bytes,
+                            const CtaClock& known);
   SharedFault WriterFault(uint32_t byte, SharedFault fault);
   SharedFault RemoteFault(SharedFault fault);
+  // What the access's warp is to the shadow.
+  uint32_t SelfOf(const SharedAccess& access) const {
+    return access.clock->rank == rank_ ? access.warp : kNobody;
+  }
   // Checks against what other CTAs did.
   SharedFault CheckRemote(uint32_t offset, uint32_t bytes, bool write,
                           const RemoteShadow::Access& access);
@@ -113,6 +186,10 @@ class SharedMemory {
   std::vector<Reader> readers_;  // [warp][byte]
   RemoteShadow remote_;
   uint32_t rank_ = 0;
+  // [warpgroup][row]; empty for warpgroups that issue no wgmma.
+  std::array<std::vector<OperandRow>, kMaxWarpgroups> operands_;
+  bool has_operands_ = false;
+  std::array<std::vector<ProxyFence>, kMaxWarps> fences_;  // clocks rise
   Conflict conflict_;
 };
 

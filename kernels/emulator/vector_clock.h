@@ -4,6 +4,12 @@
 // a strong write), and knows for every other warp up to which clock it has
 // synchronized. An access of another warp is ordered before what a warp does
 // now if its clock is known here.
+//
+// Asynchronous operations complete through agents with clocks of their own: a
+// warpgroup counts its finished wgmma groups, an mbarrier its completed
+// phases. Who waits for one learns its count, and passes it on with every
+// release. The same goes for proxy fences: beside what a warp knows to have
+// happened, it knows up to which clock of everybody a proxy fence has followed.
 #ifndef HONE_KERNELS_EMULATOR_VECTOR_CLOCK_H_
 #define HONE_KERNELS_EMULATOR_VECTOR_CLOCK_H_
 
@@ -15,7 +21,14 @@
 namespace hone::emulator {
 
 inline constexpr uint32_t kMaxWarps = 32;
-using CtaClock = std::array<uint32_t, kMaxWarps>;
+inline constexpr uint32_t kMaxWarpgroups = kMaxWarps / 4;
+inline constexpr uint32_t kMaxMbarriers = 88;
+
+// Indices of the entries: warps from 0, then these.
+inline constexpr uint32_t kWarpgroupAgents = kMaxWarps;
+inline constexpr uint32_t kMbarrierAgents = kWarpgroupAgents + kMaxWarpgroups;
+inline constexpr uint32_t kFenced = kMbarrierAgents + kMaxMbarriers;
+using CtaClock = std::array<uint32_t, 2 * kFenced>;
 
 // What somebody in the CTA with this cluster rank knows: of its own CTA as an
 // array, and of the others in its cluster as peers[rank] (empty if the CTA is
@@ -47,6 +60,35 @@ inline void Join(VectorClock& clock, const VectorClock& other) {
   for (uint32_t rank = 0; rank < clock.peers.size(); ++rank) {
     Join(clock.Of(rank), other.Of(rank));
   }
+}
+
+// Lowers `clock` to at most `other` of the same CTA everywhere: what both know.
+inline void Meet(VectorClock& clock, const VectorClock& other) {
+  const auto meet = [](CtaClock& c, const CtaClock& o) {
+    for (size_t i = 0; i < c.size(); ++i) {
+      if (c[i] > o[i]) c[i] = o[i];
+    }
+  };
+  meet(clock, other);
+  for (size_t rank = 0; rank < clock.peers.size(); ++rank) {
+    meet(clock.peers[rank], other.peers[rank]);
+  }
+}
+
+// A proxy fence by somebody with this clock.
+inline void FenceAll(VectorClock& clock) {
+  const auto fence = [](CtaClock& c) {
+    for (uint32_t i = 0; i < kFenced; ++i) c[kFenced + i] = c[i];
+  };
+  fence(clock);
+  for (CtaClock& peer : clock.peers) fence(peer);
+}
+
+// A clock that knows all warps up to `base` and nothing of agents.
+inline CtaClock ClockAt(uint32_t base) {
+  CtaClock clock = {};
+  for (uint32_t i = 0; i < kMaxWarps; ++i) clock[i] = clock[kFenced + i] = base;
+  return clock;
 }
 
 }  // namespace hone::emulator
