@@ -135,6 +135,7 @@ void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
     warp.register_clock = 0;
     warp.dependency_clock = 0;
     warp.copy_arrivals.clear();
+    warp.copies_landed.fill({kMbarrierAgents, 0});
     warp.bulk_committed.fill(0);
     warp.poll = MbarrierPoll();
     warp.async = AsyncRegisters();
@@ -547,15 +548,7 @@ void Cta::LandSomeCopies(Warp& warp) {
 void Cta::WaitForCopies(Warp& warp, uint32_t mask, uint32_t keep) {
   // Arrivals that track the copies come first: they may, and then the copies
   // belong to whoever waits for the mbarrier.
-  for (size_t i = 0; i < warp.copy_arrivals.size();) {
-    const CopyArrival arrival = warp.copy_arrivals[i];
-    if ((mask >> arrival.lane & 1) == 0) {
-      ++i;
-      continue;
-    }
-    warp.copy_arrivals.erase(warp.copy_arrivals.begin() + i);
-    ArriveForCopies(warp, arrival);
-  }
+  ArriveForAllCopies(warp, mask);
   auto kept = warp.copies.begin();
   for (AsyncCopy& copy : warp.copies) {
     if ((mask >> copy.lane & 1) != 0 &&

@@ -127,6 +127,8 @@ struct Warp {
   std::array<uint32_t, kWarpSize> committed = {};
   std::vector<AsyncCopy> copies;
   std::vector<CopyArrival> copy_arrivals;
+  // The mbarrier agent, and its tick, that a lane's copies last landed for.
+  std::array<std::pair<uint32_t, uint32_t>, kWarpSize> copies_landed = {};
   // Bulk copies, likewise.
   std::array<uint32_t, kWarpSize> bulk_committed = {};
   MbarrierPoll poll;
@@ -278,6 +280,8 @@ class Cta {
   void LandSomeCopies(Warp& warp);
   void Move(AsyncCopy& copy);
   void ArriveForCopies(Warp& warp, const CopyArrival& arrival);
+  // All the arrivals of the lanes of `mask` that are still to come.
+  void ArriveForAllCopies(Warp& warp, uint32_t mask);
   // What asynchronous operations leave undone when the CTA exits.
   void CheckExit();
   std::string DescribeWait(const Warp& warp) const;

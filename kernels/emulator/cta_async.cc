@@ -93,9 +93,25 @@ void Cta::ArriveAfterCopies(Warp& warp, uint32_t lane, Mbarrier* barrier) {
   const CopyLanding landing = launch_.options.landing;
   if (landing == CopyLanding::kEarliest ||
       (landing == CopyLanding::kRandom && random_.Below(3) == 0)) {
+    ArriveForAllCopies(warp, 1u << lane);
     ArriveForCopies(warp, arrival);
   } else {
     warp.copy_arrivals.push_back(arrival);
+  }
+}
+
+void Cta::ArriveForAllCopies(Warp& warp, uint32_t mask) {
+  for (size_t i = 0; i < warp.copy_arrivals.size();) {
+    const CopyArrival arrival = warp.copy_arrivals[i];
+    if ((mask >> arrival.lane & 1) == 0) {
+      ++i;
+      continue;
+    }
+    warp.copy_arrivals.erase(warp.copy_arrivals.begin() + i);
+    ArriveForCopies(warp, arrival);
+    // The lane itself knows that its copies are there.
+    const auto [agent, tick] = warp.copies_landed[arrival.lane];
+    warp.clock[agent] = std::max(warp.clock[agent], tick);
   }
 }
 
@@ -111,7 +127,15 @@ void Cta::ArriveForCopies(Warp& warp, const CopyArrival& arrival) {
       *kept++ = copy;
     }
   }
-  warp.copies.erase(kept, warp.copies.end());
+  if (kept != warp.copies.end()) {
+    warp.copies_landed[arrival.lane] = {barrier.agent, barrier.tick + 1};
+    warp.copies.erase(kept, warp.copies.end());
+  }
+  // Another mbarrier may track the same copies and have come first.
+  const auto [agent, tick] = warp.copies_landed[arrival.lane];
+  if (agent != barrier.agent) {
+    barrier.arriving[agent] = std::max(barrier.arriving[agent], tick);
+  }
   std::string error;
   if (!barrier.live) {
     error = "the mbarrier was invalidated while copies were under way to it";

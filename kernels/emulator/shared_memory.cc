@@ -169,10 +169,9 @@ SharedFault SharedMemory::CheckWrite(uint32_t offset, uint32_t bytes,
   const uint32_t self = SelfOf(access);
   for (uint32_t b = offset; b < offset + bytes; ++b) {
     const Shadow& s = shadow_[b];
-    if (s.pending || s.mbarrier) {
-      if (reduces && s.reduces && !s.mbarrier) continue;
-      return CheckBusy(b, s);
-    }
+    // Reductions do not wait for each other.
+    if (reduces && s.reduces) continue;
+    if (s.pending || s.mbarrier) return CheckBusy(b, s);
     if (s.source) {
       conflict_.byte = b;
       return SharedFault::kSourceInFlight;
@@ -242,6 +241,7 @@ SharedFault SharedMemory::Write(uint32_t offset, uint32_t bytes,
     s.lane = access.lane;
     s.copy = false;
     s.async = false;
+    s.reduces = false;
     s.initialized = true;
     s.strong = access.strong;
     data_[offset + i] = value[i];
@@ -262,6 +262,7 @@ SharedFault SharedMemory::BeginCopy(uint32_t offset, uint32_t bytes,
     s.lane = access.lane;
     s.copy = true;
     s.async = false;
+    s.reduces = false;
     s.pending = true;
     s.strong = false;
   }
@@ -343,7 +344,6 @@ void SharedMemory::LandAsync(uint32_t offset, uint32_t bytes, uint32_t agent,
     s.agent = agent;
     s.write_clock = tick;
     s.pending = false;
-    s.reduces = false;
     s.initialized = true;
   }
 }

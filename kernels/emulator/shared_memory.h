@@ -145,7 +145,7 @@ class SharedMemory {
     uint32_t async : 1 = 0;     // through the async proxy
     uint32_t source : 1 = 0;    // a bulk copy reads it
     uint32_t mbarrier : 1 = 0;  // part of a live mbarrier
-    uint32_t reduces : 1 = 0;   // pending reductions
+    uint32_t reduces : 1 = 0;   // by bulk reductions, pending or not
   };
   static_assert(kFenced <= 128);
   // The last read of one byte by one warp.

@@ -43,6 +43,7 @@ namespace hone {
   X(cuStreamCreate)               \
   X(cuStreamDestroy_v2)           \
   X(cuStreamSynchronize)          \
+  X(cuTensorMapEncodeTiled)       \
   X(cuLaunchKernelEx)
 
 // cuda.h renames some functions to their newest version by macro, which would

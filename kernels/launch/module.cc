@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/launch/cuda_driver.h"
+#include "kernels/launch/tensor_map_encode.h"
 
 namespace hone {
 namespace {
@@ -185,9 +186,11 @@ absl::Status Launch(FunctionHandle function, const LaunchPlan& plan,
   // Storage for the values; reserved so that the pointers stay valid.
   std::vector<DevicePtr> pointers;
   std::vector<int32_t> integers;
+  std::vector<EncodedTensorMap> maps;
   std::vector<void*> params;
   pointers.reserve(plan.args.size());
   integers.reserve(plan.args.size());
+  maps.reserve(plan.args.size());
   params.reserve(plan.args.size());
   for (const LaunchArg& arg : plan.args) {
     if (arg.kind == LaunchArg::Kind::kInt32) {
@@ -195,15 +198,34 @@ absl::Status Launch(FunctionHandle function, const LaunchPlan& plan,
       params.push_back(&integers.back());
       continue;
     }
-    const DevicePtr ptr = buffers.Get(arg.role);
+    const bool is_map = arg.kind == LaunchArg::Kind::kTensorMap;
+    if (is_map && static_cast<size_t>(arg.value) >= plan.tensor_maps.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "launch of ", plan.kernel_name, ": no tensor map ", arg.value,
+          "; legal are those below ", plan.tensor_maps.size()));
+    }
+    const BufferRole role =
+        is_map ? plan.tensor_maps[arg.value].buffer : arg.role;
+    const DevicePtr ptr = buffers.Get(role);
     // Kernels take a null bias or workspace where they use none.
     const bool optional =
-        arg.role == BufferRole::kBias ||
-        (arg.role == BufferRole::kWorkspace && plan.workspace_bytes == 0);
+        !is_map &&
+        (role == BufferRole::kBias ||
+         (role == BufferRole::kWorkspace && plan.workspace_bytes == 0));
     if (ptr == 0 && !optional) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("launch of ", plan.kernel_name, ": no buffer for ",
-                       RoleName(arg.role)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "launch of ", plan.kernel_name, ": no buffer for ", RoleName(role)));
+    }
+    if (is_map) {
+      const absl::Status status = EncodeTensorMap(plan.tensor_maps[arg.value],
+                                                  ptr, &maps.emplace_back());
+      if (!status.ok()) {
+        return absl::Status(status.code(),
+                            absl::StrCat("launch of ", plan.kernel_name, ": ",
+                                         status.message()));
+      }
+      params.push_back(&maps.back());
+      continue;
     }
     pointers.push_back(ptr);
     params.push_back(&pointers.back());

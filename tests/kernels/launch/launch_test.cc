@@ -1,5 +1,7 @@
 // What must hold without a GPU: everything says what is missing, and nothing
 // crashes. With one, the tests under label gpu say the rest.
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/launch/device_query.h"
@@ -25,6 +27,36 @@ TEST(LaunchTest, WithoutADriverErrorsSayWhatIsMissing) {
   }
   EXPECT_FALSE(HasCurrentContext());
   EXPECT_TRUE(ForeignProcesses(0).empty());
+}
+
+TEST(LaunchTest, TensorMapsAreCheckedBeforeTheDriverIsAsked) {
+  LaunchPlan plan;
+  plan.kernel_name = "gemm";
+  LaunchArg arg;
+  arg.kind = LaunchArg::Kind::kTensorMap;
+  plan.args = {arg};
+  BufferBindings buffers;
+  const auto message = [&] {
+    const absl::Status status = Launch(nullptr, plan, buffers, nullptr);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message(), testing::HasSubstr("gemm: no tensor map 0"));
+  TensorMap map;
+  map.buffer = BufferRole::kB;
+  map.dims = {64, 8};
+  map.strides = {128};
+  map.box = {64, 8};
+  map.element_strides = {1, 1};
+  map.swizzle = TensorMap::Swizzle::k64B;
+  plan.tensor_maps = {map};
+  EXPECT_THAT(message(), testing::HasSubstr("no buffer for B"));
+  buffers.Bind(BufferRole::kB, 4096);
+  EXPECT_THAT(message(), testing::HasSubstr(
+                             "box[0] makes 128 bytes; with a swizzle of 64"));
+  plan.tensor_maps[0].swizzle = TensorMap::Swizzle::k128B;
+  buffers.Bind(BufferRole::kB, 4104);
+  EXPECT_THAT(message(), testing::HasSubstr("starts at address 4104"));
 }
 
 TEST(LaunchTest, NothingIsOwnedByDefault) {
