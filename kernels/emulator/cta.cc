@@ -156,6 +156,8 @@ Cta::Turn Cta::TakeTurn(uint64_t budget) {
     return Turn::kDone;
   }
   if (ready_.empty()) return Turn::kBlocked;
+  // A suspended mbarrier wait may also give up while others run.
+  if (random_.Below(64) == 0) AnswerPolls();
   budget_ = stats_.instructions + budget;
   Warp& warp = warps_[ready_[random_.Below(ready_.size())]];
   // Short and long turns, so that warps drift apart and also interleave.

@@ -32,8 +32,9 @@ std::byte* GlobalBytes(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
                           : cta.global().ForRead(address, bytes);
   if (data == nullptr) {
     cta.Fault(warp, lane, cta.global().Explain(address, bytes, write));
+    return nullptr;
   }
-  return data;
+  return cta.CheckDependency(warp, lane, address) ? data : nullptr;
 }
 
 void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {

@@ -111,6 +111,7 @@ void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       cta.Fault(warp, lane, error);
       return false;
     }
+    if (!cta.CheckDependency(warp, lane, address)) return false;
     if (bulk.kind == Kind::kPrefetch) return true;
     uint64_t bytes = 0;
     for (const BulkPiece& piece : copy.pieces) bytes += piece.end - piece.begin;
@@ -214,11 +215,14 @@ bool DecodeTensorMapPrefetch(InstructionDecoder& d) {
   if (d.name() != "prefetch" || !absl::EndsWith(d.opcode(), ".tensormap")) {
     return false;
   }
-  if (!d.Take("const")) d.Take("param");
+  const uint64_t window = d.Take("const")   ? kConstWindow
+                          : d.Take("param") ? kParamWindow
+                                            : 0;
   d.Take("tensormap");
   d.ExpectDone();
   BulkInstruction bulk;
   bulk.tensor_map = TakeBulkAddress(d, d.operand(0));
+  bulk.tensor_map.offset += static_cast<int64_t>(window);
   Finish(d, bulk, PrefetchMap);
   return true;
 }

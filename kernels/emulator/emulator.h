@@ -5,7 +5,9 @@
 // per thread, and stops at the first thing a kernel must not do: accesses out
 // of bounds, misaligned, of uninitialized bytes or to read-only buffers, races
 // in shared memory, reads of asynchronous copies not yet waited for, barrier
-// misuse, deadlock, divergence in a warp-wide instruction.
+// misuse, deadlock, divergence in a warp-wide instruction, ordinary writes that
+// the async proxy may not see, wrong mbarrier phases and byte counts, touching
+// what a matrix product or copy in flight still uses.
 //
 // What the model fixes where the PTX ISA leaves room:
 //  - Divergent lanes run one side after the other (which first depends on the
@@ -40,6 +42,18 @@
 //    scales) and its accumulator in double, in ascending k, and rounds once, to
 //    nearest; how hardware rounds inside an instruction is not specified. On
 //    integers it is exact, and wraps around or saturates once, at the end.
+//  - The same for wgmma, which completes in order. An MMA is issued when the
+//    fourth warp of its warpgroup has come to it; one warp's wait_group is
+//    enough to know that all four are done. A plain mov between registers only
+//    renames an accumulator.
+//  - A proxy fence counts wherever it lies between an ordinary write and the
+//    asynchronous access, in the writing thread or in a later one that has
+//    synchronized with it. Only shared memory is followed by proxy.
+//  - A failed mbarrier.test_wait or try_wait may keep its warp waiting until
+//    the phase completes or no other warp can run. After many rounds in which
+//    nothing else happens, that is a deadlock.
+//  - Tensor copies know tile mode without interleaving. NaN fills are 0x7fff,
+//    0x7fffffff and 0x7fff'ffff'ffff'ffff.
 //  - elect.sync elects by the seed, always the same lane for a member mask.
 //  - A warp finds its registers filled with a pattern, not with zeros.
 #ifndef HONE_KERNELS_EMULATOR_EMULATOR_H_
@@ -89,8 +103,9 @@ struct HostBuffer {
 };
 using Bindings = absl::flat_hash_map<BufferRole, HostBuffer>;
 
-// When an asynchronous copy moves its bytes: as it is issued, as its wait
-// completes, or by a draw per copy.
+// When an asynchronous operation moves its bytes or multiplies: as it is
+// issued; at the last moment, when a wait for it would otherwise never end; or
+// by draws of the seed.
 enum class CopyLanding : uint8_t { kEarliest, kLatest, kRandom };
 
 struct Options {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "kernels/emulator/cta.h"
 #include "kernels/emulator/float_format.h"
 #include "kernels/emulator/matrix_descriptor.h"
+#include "kernels/emulator/narrow_float.h"
 
 namespace hone::emulator {
 namespace {
@@ -47,38 +46,9 @@ bool ForRows(const WgmmaInstruction& mma, bool is_a, uint64_t descriptor, F f) {
   return true;
 }
 
-double DecodeFloat8(uint8_t bits, int mantissa_bits, int bias, bool has_inf) {
-  const int exponent = (bits & 0x7f) >> mantissa_bits;
-  const int mantissa = bits & ((1 << mantissa_bits) - 1);
-  const int max_exponent = 0x7f >> mantissa_bits;
-  double value = 0;
-  if (has_inf ? exponent == max_exponent : (bits & 0x7f) == 0x7f) {
-    value = has_inf && mantissa == 0 ? std::numeric_limits<double>::infinity()
-                                     : std::numeric_limits<double>::quiet_NaN();
-  } else if (exponent == 0) {
-    value = std::ldexp(mantissa, 1 - bias - mantissa_bits);
-  } else {
-    value = std::ldexp(mantissa + (1 << mantissa_bits),
-                       exponent - bias - mantissa_bits);
-  }
-  return (bits & 0x80) != 0 ? -value : value;
-}
-
-struct Float8Tables {
-  double e4m3[256];
-  double e5m2[256];
-  Float8Tables() {
-    for (int i = 0; i < 256; ++i) {
-      e4m3[i] = DecodeFloat8(static_cast<uint8_t>(i), 3, 7, false);
-      e5m2[i] = DecodeFloat8(static_cast<uint8_t>(i), 2, 15, true);
-    }
-  }
-};
-
 // Element `e` of bytes in memory or in registers.
 double Element(WgmmaInstruction::Input type, const std::byte* bytes,
                uint32_t e) {
-  static const Float8Tables tables;
   const auto byte = [&] { return static_cast<uint8_t>(bytes[e]); };
   const auto half = [&] {
     uint16_t bits;
@@ -91,9 +61,9 @@ double Element(WgmmaInstruction::Input type, const std::byte* bytes,
     case WgmmaInstruction::Input::kBF16:
       return Decode16<BFloat>(half());
     case WgmmaInstruction::Input::kE4M3:
-      return tables.e4m3[byte()];
+      return DecodeNarrow<E4M3>(byte());
     case WgmmaInstruction::Input::kE5M2:
-      return tables.e5m2[byte()];
+      return DecodeNarrow<E5M2>(byte());
     case WgmmaInstruction::Input::kS8:
       return static_cast<int8_t>(byte());
     case WgmmaInstruction::Input::kU8:

@@ -1,4 +1,4 @@
-// Kernels compiled by NVRTC for sm_90a, and launches with tensor maps.
+// Kernels compiled by NVRTC for sm_90a.
 #ifndef HONE_TESTS_KERNELS_EMULATOR_ASYNC_TEST_SUPPORT_H_
 #define HONE_TESTS_KERNELS_EMULATOR_ASYNC_TEST_SUPPORT_H_
 
@@ -10,6 +10,7 @@
 
 #include "kernels/codegen/tensor_map.h"
 #include "kernels/jit/nvrtc.h"
+#include "tests/kernels/emulator/cases/async_case.h"
 #include "tests/kernels/emulator/emulator_test_support.h"
 
 namespace hone::emulator {
@@ -36,32 +37,10 @@ inline Module CompileSource(const std::string& name, const std::string& source,
   return MustParse(compiled->ptx);
 }
 
+// A file of testdata, by its name.
 inline Module CompileTestdata(const std::string& file,
                               std::vector<std::string> defines = {}) {
   return CompileSource(file, ReadTestdata(file), std::move(defines));
-}
-
-inline LaunchArg Map(int32_t index) {
-  LaunchArg arg;
-  arg.kind = LaunchArg::Kind::kTensorMap;
-  arg.value = index;
-  return arg;
-}
-
-// A row-major matrix of `rows` x `columns` elements, copied in boxes.
-inline TensorMap MatrixMap(
-    BufferRole buffer, TensorMap::Element element, uint64_t columns,
-    uint64_t rows, uint32_t box_columns, uint32_t box_rows,
-    TensorMap::Swizzle swizzle = TensorMap::Swizzle::kNone) {
-  TensorMap map;
-  map.buffer = buffer;
-  map.element = element;
-  map.dims = {columns, rows};
-  map.strides = {columns * BytesOf(element)};
-  map.box = {box_columns, box_rows};
-  map.element_strides = {1, 1};
-  map.swizzle = swizzle;
-  return map;
 }
 
 }  // namespace hone::emulator

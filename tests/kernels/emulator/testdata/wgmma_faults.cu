@@ -95,7 +95,7 @@ extern "C" __global__ void overwritten_accumulator(const u32* in, float* out) {
   Fence();
   Mma(d, Descriptor(0), Descriptor(2048));  // FAULT overwritten_mma
   Commit();
-  asm volatile("mov.f32 %0, %1;" : "+f"(d[0]) : "f"(out[0]) : "memory");  // FAULT overwritten_accumulator
+  asm volatile("mov.f32 %0, %1;" : "+f"(d[0]) : "f"(static_cast<float>(in[0])) : "memory");  // FAULT overwritten_accumulator
   Wait();
   Store(d, out);
 }

@@ -1,0 +1,103 @@
+// mbarriers and bulk copies of contiguous bytes: testdata/async_copies.cu.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+
+#include "kernels/emulator/float_format.h"
+#include "tests/kernels/emulator/cases/async_case.h"
+
+namespace hone::emulator {
+namespace {
+
+std::vector<uint32_t> Counting(size_t count, uint32_t first = 0) {
+  std::vector<uint32_t> v(count);
+  std::iota(v.begin(), v.end(), first);
+  return v;
+}
+
+// kernel(in, out) of one CTA.
+AsyncCase Simple(const std::string& kernel, uint32_t threads,
+                 std::vector<uint8_t> in, std::vector<uint8_t> expected) {
+  AsyncCase c;
+  c.name = kernel;
+  c.source = AsyncSource("async_copies.cu");
+  c.plan.kernel_name = kernel;
+  c.plan.block = {threads, 1, 1};
+  c.plan.args = {BufferArg(BufferRole::kA), BufferArg(BufferRole::kC)};
+  c.buffers[BufferRole::kA] = std::move(in);
+  c.buffers[BufferRole::kC].assign(expected.size(), 0xee);
+  c.expected = std::move(expected);
+  return c;
+}
+
+template <typename T>
+AsyncCase Reduce(const std::string& kernel, std::mt19937& random,
+                 std::function<T(T, T)> combine) {
+  constexpr size_t kCount = 128 / sizeof(T);
+  std::vector<T> in(2 * kCount), expected(kCount);
+  for (T& x : in) x = static_cast<T>(static_cast<int>(random() % 2000) - 1000);
+  for (size_t i = 0; i < kCount; ++i) {
+    expected[i] = combine(in[kCount + i], in[i]);
+  }
+  return Simple(kernel, 32, BytesOfVector(in), BytesOfVector(expected));
+}
+
+template <typename Format>
+AsyncCase ReduceHalves(const std::string& kernel,
+                       std::function<int(int, int)> combine) {
+  std::vector<uint16_t> in(128), expected(64);
+  for (int i = 0; i < 64; ++i) {
+    in[i] = Encode16<Format>(i - 20);
+    in[64 + i] = Encode16<Format>(7 - 3 * i);
+    expected[i] = Encode16<Format>(combine(7 - 3 * i, i - 20));
+  }
+  return Simple(kernel, 32, BytesOfVector(in), BytesOfVector(expected));
+}
+
+}  // namespace
+
+void AddBulkCopyCases(std::vector<AsyncCase>* out) {
+  // The kernel's lines say what each of these is.
+  out->push_back(Simple("phases", 32, BytesOfVector(Counting(4)),
+                        BytesOfVector(std::vector<uint32_t>{
+                            1, 0, 3, 2, 0, 1, 1, 0, 1, 2, 0, 1, 0, 1})));
+  std::vector<uint32_t> turned(64);
+  for (uint32_t i = 0; i < 64; ++i) turned[i] = 100 + (i + 4 * 33) % 64;
+  out->push_back(Simple("hand_over", 64, BytesOfVector(Counting(64, 100)),
+                        BytesOfVector(turned)));
+  std::vector<uint32_t> reversed = Counting(64, 192);
+  std::reverse(reversed.begin(), reversed.end());
+  out->push_back(Simple("tracked_copies", 64, BytesOfVector(Counting(256)),
+                        BytesOfVector(reversed)));
+  out->push_back(Simple("bulk_round", 64, BytesOfVector(Counting(64)),
+                        BytesOfVector(Counting(64, 1))));
+  for (const char* kernel : {"fence_after_barrier", "fence_of_one"}) {
+    out->push_back(Simple(kernel, 64, BytesOfVector(Counting(64)),
+                          BytesOfVector(Counting(64))));
+  }
+  std::vector<uint32_t> sums(32);
+  for (uint32_t i = 0; i < 32; ++i) sums[i] = 5 + i + i + 32;
+  out->push_back(Simple("reduce_shared", 64, BytesOfVector(Counting(64)),
+                        BytesOfVector(sums)));
+  std::mt19937 random(3);
+  out->push_back(Reduce<uint32_t>("reduce_add_u32", random,
+                                  [](auto a, auto b) { return a + b; }));
+  out->push_back(Reduce<uint64_t>("reduce_add_u64", random,
+                                  [](auto a, auto b) { return a + b; }));
+  out->push_back(Reduce<float>("reduce_add_f32", random,
+                               [](auto a, auto b) { return a + b; }));
+  out->push_back(Reduce<int32_t>(
+      "reduce_min_s32", random, [](auto a, auto b) { return std::min(a, b); }));
+  out->push_back(Reduce<uint32_t>(
+      "reduce_max_u32", random, [](auto a, auto b) { return std::max(a, b); }));
+  out->push_back(Reduce<uint32_t>("reduce_and_b32", random,
+                                  [](auto a, auto b) { return a & b; }));
+  out->push_back(
+      ReduceHalves<Half>("reduce_add_f16", [](int a, int b) { return a + b; }));
+  out->push_back(ReduceHalves<BFloat>(
+      "reduce_max_bf16", [](int a, int b) { return std::max(a, b); }));
+}
+
+}  // namespace hone::emulator
