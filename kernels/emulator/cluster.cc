@@ -82,6 +82,13 @@ absl::Status Cluster::Run(Dim3 index, uint64_t seed, uint64_t budget) {
   return absl::OkStatus();
 }
 
+int Cluster::RankOf(uint32_t number) const {
+  for (uint32_t rank = 0; rank < size(); ++rank) {
+    if (NumberOf(rank) == number) return static_cast<int>(rank);
+  }
+  return -1;
+}
+
 Stats Cluster::stats() const {
   Stats sum;
   for (const auto& cta : ctas_) sum += cta->stats();

@@ -31,6 +31,10 @@ class Cluster {
 
   // For the handlers -------------------------------------------------------
   uint32_t size() const { return ctas_.size(); }
+  // The number in the grid of the CTA with this rank, and the other way round:
+  // -1 for CTAs of other clusters.
+  uint32_t NumberOf(uint32_t rank) const { return ctas_[rank]->number(); }
+  int RankOf(uint32_t number) const;
   // barrier.cluster. The whole warp arrives; `release` publishes what it did.
   void Arrive(Cta& cta, Warp& warp, bool release);
   void Wait(Cta& cta, Warp& warp);

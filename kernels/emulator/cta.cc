@@ -97,6 +97,8 @@ void Cta::FillFrame(Warp& warp, Dim3 index) {
 
 void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
   index_ = index;
+  const Dim3& grid = launch_.plan->grid;
+  number_ = index.x + grid.x * (index.y + grid.y * index.z);
   random_ = Random(seed);
   status_ = absl::OkStatus();
   done_ = false;
@@ -123,6 +125,9 @@ void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
     static_cast<CtaClock&>(warp.clock) = ClockAt(base);
     warp.clock.rank = rank_;
     warp.clock.peers.clear();
+    warp.clock.grid = nullptr;
+    warp.clock.fenced = nullptr;
+    warp.clock.to_acquire = nullptr;
     if (ctas > 1) warp.clock.peers.assign(ctas, warp.clock);
     warp.clock[warp.index] = base + 1;
     warp.synced_serial = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ struct AsyncCopy {
 };
 
 class Cluster;
+class GlobalRaces;
 
 // cp.async.mbarrier.arrive: happens once the lane's copies up to then are done.
 struct CopyArrival {
@@ -145,7 +147,8 @@ struct Launch {
   GlobalMemory* global = nullptr;
   std::vector<std::byte> parameters;
   Options options;
-  bool has_in_flight = false;  // some buffer is HostBuffer::in_flight
+  bool has_in_flight = false;    // some buffer is HostBuffer::in_flight
+  GlobalRaces* races = nullptr;  // null: several host threads
 };
 
 // Runs CTAs one at a time, as one of a cluster; reuses its memory from one to
@@ -193,6 +196,7 @@ class Cta {
   MbarrierTable& mbarriers() { return mbarriers_; }
   BulkCopies& bulk() { return bulk_; }
   WgmmaUnit& wgmma() { return wgmma_; }
+  uint32_t number() const { return number_; }  // in the grid
   std::vector<Warp>& warps() { return warps_; }
 
   // Stops the CTA. The first fault counts.
@@ -232,6 +236,17 @@ class Cta {
   // setmaxnreg: the warp's registers per thread become `count`, now or, for an
   // increase, once the CTA's pool has room.
   void SetMaxRegisters(Warp& warp, bool increase, uint32_t count);
+  // For every access to global memory, in bounds: false after a fault. Checks
+  // for races and for a missing griddepcontrol.wait.
+  bool CheckGlobal(const Warp& warp, uint32_t lane, uint64_t address,
+                   uint32_t bytes, bool write, bool strong);
+  // A fence of gpu scope or wider.
+  void FenceGrid(Warp& warp);
+  // Strong writes and reads of global memory; `release` and `acquire`: without
+  // the help of a fence.
+  void ReleaseGlobal(Warp& warp, uint64_t address, bool release);
+  void AcquireGlobal(Warp& warp, uint64_t address, bool acquire);
+
   // griddepcontrol.wait.
   void WaitForDependency(Warp& warp);
   // False after a fault: the address is in a buffer that the launch before
@@ -272,6 +287,8 @@ class Cta {
     std::vector<std::pair<uint32_t, uint32_t>> waiting;  // warp, result
   };
 
+  // All that the warp knows, of any CTA.
+  std::shared_ptr<const GridKnowledge> Knowledge(const Warp& warp) const;
   void Finish();
   void GrantRegisters();
   void FillFrame(Warp& warp, Dim3 index);
@@ -307,6 +324,7 @@ class Cta {
   uint32_t serial_ = 0;
   uint64_t budget_ = 0;
   uint32_t start_clock_ = 1;
+  uint32_t number_ = 0;
   uint32_t free_registers_ = 0;  // of the CTA's pool
   bool done_ = false;
   std::vector<uint32_t> ready_;

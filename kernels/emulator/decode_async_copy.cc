@@ -56,7 +56,8 @@ void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       }
       if (!CheckAlignment(cta, warp, lane, from, copy.bytes,
                           "asynchronous global read") ||
-          !cta.CheckDependency(warp, lane, from)) {
+          !cta.CheckGlobal(warp, lane, from, copy.source_bytes,
+                           /*write=*/false, /*strong=*/false)) {
         return false;
       }
     }

@@ -59,8 +59,8 @@ void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
         return false;
       }
     } else if (space == Space::kGlobal) {
-      if (!CheckAlignment(cta, warp, lane, at, bytes, "atomic access") ||
-          !cta.CheckDependency(warp, lane, at)) {
+      cta.AcquireGlobal(warp, at, inst.Has(Instruction::kAcquire));
+      if (!CheckAlignment(cta, warp, lane, at, bytes, "atomic access")) {
         return false;
       }
       GlobalMemory& global = cta.global();
@@ -75,6 +75,11 @@ void Atomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
         cta.Fault(warp, lane, global.Explain(at, bytes, /*write=*/true));
         return false;
       }
+      if (!cta.CheckGlobal(warp, lane, at, bytes, /*write=*/true,
+                           /*strong=*/true)) {
+        return false;
+      }
+      cta.ReleaseGlobal(warp, at, inst.Has(Instruction::kRelease));
       std::memcpy(&old, from, bytes);
       const uint64_t now = InGlobal<T>(
           AtomicUpdate<T>::Apply(op, InGlobal<T>(old), InGlobal<T>(b), c));

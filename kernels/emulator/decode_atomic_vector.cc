@@ -54,8 +54,8 @@ struct Pair {
 
 // The bytes of a global access that reads and writes, or nullptr after a
 // fault. The caller holds atomic_mutex().
-std::byte* GlobalBytes(Cta& cta, Warp& warp, uint32_t lane, uint64_t at,
-                       uint32_t bytes) {
+std::byte* GlobalBytes(Cta& cta, Warp& warp, const Instruction& inst,
+                       uint32_t lane, uint64_t at, uint32_t bytes) {
   GlobalMemory& global = cta.global();
   if (global.ForRead(at, bytes) == nullptr) {
     cta.Fault(warp, lane, global.Explain(at, bytes, /*write=*/false));
@@ -66,6 +66,12 @@ std::byte* GlobalBytes(Cta& cta, Warp& warp, uint32_t lane, uint64_t at,
     cta.Fault(warp, lane, global.Explain(at, bytes, /*write=*/true));
     return nullptr;
   }
+  cta.AcquireGlobal(warp, at, inst.Has(Instruction::kAcquire));
+  if (!cta.CheckGlobal(warp, lane, at, bytes, /*write=*/true,
+                       /*strong=*/true)) {
+    return nullptr;
+  }
+  cta.ReleaseGlobal(warp, at, inst.Has(Instruction::kRelease));
   cta.stats().global_bytes_read += bytes;
   cta.stats().global_bytes_written += bytes;
   return to;
@@ -88,12 +94,11 @@ void VectorAtomic(Cta& cta, Warp& warp, const Instruction& inst,
       cta.Fault(warp, lane, "vector atomic outside global memory");
       return false;
     }
-    if (!CheckAlignment(cta, warp, lane, at, bytes, "atomic access") ||
-        !cta.CheckDependency(warp, lane, at)) {
+    if (!CheckAlignment(cta, warp, lane, at, bytes, "atomic access")) {
       return false;
     }
     absl::MutexLock lock(&cta.global().atomic_mutex());
-    std::byte* to = GlobalBytes(cta, warp, lane, at, bytes);
+    std::byte* to = GlobalBytes(cta, warp, inst, lane, at, bytes);
     if (to == nullptr) return false;
     for (uint32_t e = 0; e < inst.count; ++e) {
       S old;
@@ -126,12 +131,11 @@ void QuadAtomic(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       return std::memcmp(old, reg(2), kBytes) == 0 ? reg(3) : old;
     };
     if (space == Space::kGlobal) {
-      if (!CheckAlignment(cta, warp, lane, at, kBytes, "atomic access") ||
-          !cta.CheckDependency(warp, lane, at)) {
+      if (!CheckAlignment(cta, warp, lane, at, kBytes, "atomic access")) {
         return false;
       }
       absl::MutexLock lock(&cta.global().atomic_mutex());
-      std::byte* to = GlobalBytes(cta, warp, lane, at, kBytes);
+      std::byte* to = GlobalBytes(cta, warp, inst, lane, at, kBytes);
       if (to == nullptr) return false;
       std::memcpy(old, to, kBytes);
       std::memcpy(to, next(), kBytes);

@@ -106,6 +106,10 @@ void SyncWarp(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   if (good && mask == warp.live) cta.SyncWarp(warp);
 }
 
+void FenceGrid(Cta& cta, Warp& warp, const Instruction&, uint32_t) {
+  cta.FenceGrid(warp);
+}
+
 void Yield(Cta&, Warp& warp, const Instruction&, uint32_t) {
   warp.yields = true;
 }
@@ -231,9 +235,13 @@ bool DecodeControl(InstructionDecoder& d) {
     d.Run(wait ? WaitForDependency : Nothing);
   } else if (name == "nanosleep") {
     d.Run(Yield);
-  } else if (name == "membar" || name == "fence" || name == "pmevent" ||
-             name == "brkpt") {
-    // Memory is sequentially consistent here.
+  } else if (name == "membar" || name == "fence") {
+    // Memory is sequentially consistent here, but other CTAs are ordered by
+    // fences of a scope that reaches them. fence.proxy is no such fence.
+    const bool reaches =
+        !d.Has("proxy") && (d.Has("gpu") || d.Has("gl") || d.Has("sys"));
+    d.Run(reaches ? FenceGrid : Nothing);
+  } else if (name == "pmevent" || name == "brkpt") {
     d.Run(Nothing);
   } else {
     return false;

@@ -13,6 +13,7 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/emulator/cluster.h"
 #include "kernels/emulator/decoder.h"
+#include "kernels/emulator/global_races.h"
 #include "kernels/emulator/tensor_map.h"
 
 namespace hone::emulator {
@@ -226,6 +227,10 @@ absl::StatusOr<Stats> Execute(const Module& module, const LaunchPlan& plan,
   const Dim3 clusters{plan.grid.x / plan.cluster.x,
                       plan.grid.y / plan.cluster.y,
                       plan.grid.z / plan.cluster.z};
+  const uint64_t threads =
+      std::clamp<uint64_t>(options.threads, 1, clusters.Count());
+  GlobalRaces races;
+  if (threads == 1) launch.races = &races;
   const std::vector<uint64_t> order =
       ClusterOrder(clusters.Count(), options.seed);
   std::atomic<uint64_t> next{0};
@@ -262,8 +267,6 @@ absl::StatusOr<Stats> Execute(const Module& module, const LaunchPlan& plan,
       stop = true;
     }
   };
-  const uint64_t threads =
-      std::clamp<uint64_t>(options.threads, 1, order.size());
   std::vector<std::thread> helpers;
   for (uint64_t i = 1; i < threads; ++i) helpers.emplace_back(work);
   work();

@@ -25,6 +25,11 @@
 //  - Strong accesses (volatile, relaxed, acquire, release, atom) to shared
 //    memory do not race with each other; a strong write releases and a strong
 //    read acquires, whatever its qualifier.
+//  - CTAs of different clusters, and whoever meets in global memory, are
+//  ordered
+//    by strong accesses there (volatile, relaxed, acquire, release, atom, red)
+//    and fences of gpu scope: other accesses to buffers that the kernel writes
+//    are races unless such a chain, or a barrier, lies between them.
 //  - Clusters run one after another to completion, in an order drawn from the
 //    seed: what a CTA waits for must come from its own cluster or from CTAs
 //    that do not wait. The CTAs of a cluster run side by side; shared memory
@@ -115,7 +120,8 @@ struct Options {
   // Warp instructions of the whole grid before ResourceExhausted.
   uint64_t max_instructions = uint64_t{1} << 32;
   // Host threads that share the CTAs. With more than one, the order in which
-  // CTAs meet in global atomics is not reproducible.
+  // CTAs meet in global atomics is not reproducible, and races in global memory
+  // are not looked for.
   int threads = 1;
 };
 

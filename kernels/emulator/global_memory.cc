@@ -59,6 +59,17 @@ std::byte* GlobalMemory::ForWrite(uint64_t address, uint32_t bytes) {
   return buffer->data + offset;
 }
 
+bool GlobalMemory::IsWritable(uint64_t address) const {
+  const uint64_t index = (address >> kBufferShift) - 1;
+  return index < buffers_.size() && buffers_[index].writable;
+}
+
+std::string GlobalMemory::Place(uint64_t address) const {
+  const Buffer& buffer = buffers_[(address >> kBufferShift) - 1];
+  return absl::StrCat("byte ", address - buffer.base, " of buffer ",
+                      buffer.name);
+}
+
 const std::string* GlobalMemory::InFlight(uint64_t address) const {
   const uint64_t index = (address >> kBufferShift) - 1;
   if (index >= buffers_.size() || !buffers_[index].in_flight) return nullptr;

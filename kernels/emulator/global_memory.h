@@ -28,6 +28,11 @@ class GlobalMemory {
   std::byte* ForRead(uint64_t address, uint32_t bytes);
   std::byte* ForWrite(uint64_t address, uint32_t bytes);
 
+  // Of an address in bounds: whether the kernel may write there, and
+  // "byte 12 of buffer C".
+  bool IsWritable(uint64_t address) const;
+  std::string Place(uint64_t address) const;
+
   // The name of the buffer around an address that is in bounds, if the launch
   // before this one may still use it; else nullptr.
   const std::string* InFlight(uint64_t address) const;

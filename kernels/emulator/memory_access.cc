@@ -163,8 +163,13 @@ bool ReadMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
         cta.Fault(warp, lane, cta.global().Explain(address, bytes, false));
         return false;
       }
+      const bool strong = inst.Has(Instruction::kStrong);
+      if (strong) {
+        cta.AcquireGlobal(warp, address, inst.Has(Instruction::kAcquire));
+      }
       if (!CheckAlignment(cta, warp, lane, address, bytes, "global read") ||
-          !cta.CheckDependency(warp, lane, address)) {
+          !cta.CheckGlobal(warp, lane, address, bytes, /*write=*/false,
+                           strong)) {
         return false;
       }
       cta.stats().global_bytes_read += bytes;
@@ -241,9 +246,13 @@ bool WriteMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
     cta.Fault(warp, lane, cta.global().Explain(address, bytes, true));
     return false;
   }
+  const bool strong = inst.Has(Instruction::kStrong);
   if (!CheckAlignment(cta, warp, lane, address, bytes, "global write") ||
-      !cta.CheckDependency(warp, lane, address)) {
+      !cta.CheckGlobal(warp, lane, address, bytes, /*write=*/true, strong)) {
     return false;
+  }
+  if (strong) {
+    cta.ReleaseGlobal(warp, address, inst.Has(Instruction::kRelease));
   }
   std::memcpy(to, value, bytes);
   cta.stats().global_bytes_written += bytes;
@@ -251,14 +260,25 @@ bool WriteMemory(Cta& cta, Warp& warp, const Instruction& inst, uint32_t lane,
 }
 
 void TakeMemoryOrder(InstructionDecoder& d) {
-  bool strong = false;
-  for (const char* order :
-       {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}) {
-    if (d.Take(order)) strong = true;
+  uint8_t flags = 0;
+  for (const char* order : {"volatile", "relaxed", "mmio"}) {
+    if (d.Take(order)) flags |= Instruction::kStrong;
+  }
+  if (d.Take("acquire")) flags |= Instruction::kStrong | Instruction::kAcquire;
+  if (d.Take("release")) flags |= Instruction::kStrong | Instruction::kRelease;
+  if (d.Take("acq_rel")) {
+    flags |=
+        Instruction::kStrong | Instruction::kAcquire | Instruction::kRelease;
   }
   d.Take("weak");
-  for (const char* scope : {"cta", "cluster", "gpu", "sys"}) d.Take(scope);
-  if (strong) d.inst().flags |= Instruction::kStrong;
+  // Between CTAs a narrower scope orders nothing.
+  if (d.Take("cta") || d.Take("cluster")) {
+    flags &=
+        static_cast<uint8_t>(~(Instruction::kAcquire | Instruction::kRelease));
+  } else if (!d.Take("gpu")) {
+    d.Take("sys");
+  }
+  d.inst().flags |= flags;
 }
 
 bool TakeSpace(InstructionDecoder& d, Space* space) {

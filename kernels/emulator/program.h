@@ -62,6 +62,8 @@ struct Instruction {
     kSaturate = 8,
     kNegate = 16,       // of the predicate operand
     kWideAddress = 32,  // 64-bit address register
+    kRelease = 64,      // of gpu scope or wider
+    kAcquire = 128,
   };
   Handler run = nullptr;
   const uint32_t* r = nullptr;  // operands, in the order the handler wants

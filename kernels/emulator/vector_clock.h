@@ -16,6 +16,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace hone::emulator {
@@ -30,12 +33,43 @@ inline constexpr uint32_t kMbarrierAgents = kWarpgroupAgents + kMaxWarpgroups;
 inline constexpr uint32_t kFenced = kMbarrierAgents + kMaxMbarriers;
 using CtaClock = std::array<uint32_t, 2 * kFenced>;
 
+// What somebody knows of the warps of other CTAs, by the CTA's number in the
+// grid, from accesses to global memory.
+using WarpClocks = std::array<uint32_t, kMaxWarps>;
+using GridKnowledge = std::map<uint32_t, WarpClocks>;
+
+// Raises what `knowledge` points to, which may be null, to at least `other`.
+inline void Join(std::shared_ptr<const GridKnowledge>& knowledge,
+                 const std::shared_ptr<const GridKnowledge>& other) {
+  if (other == nullptr || knowledge == other) return;
+  if (knowledge == nullptr) {
+    knowledge = other;
+    return;
+  }
+  auto both = std::make_shared<GridKnowledge>(*knowledge);
+  for (const auto& [cta, clocks] : *other) {
+    WarpClocks& known = (*both)[cta];
+    for (uint32_t w = 0; w < kMaxWarps; ++w) {
+      if (known[w] < clocks[w]) known[w] = clocks[w];
+    }
+  }
+  knowledge = std::move(both);
+}
+
 // What somebody in the CTA with this cluster rank knows: of its own CTA as an
 // array, and of the others in its cluster as peers[rank] (empty if the CTA is
 // alone; peers[own rank] is not used).
 struct VectorClock : CtaClock {
   uint32_t rank = 0;
   std::vector<CtaClock> peers;
+  // Of CTAs met in global memory; null: nothing.
+  std::shared_ptr<const GridKnowledge> grid;
+  // What fences of gpu scope have made visible to all, for the next strong
+  // write to publish; and what strong reads have seen, for the next fence to
+  // acquire. Both pass through barriers: who fences and who meets the other CTA
+  // may be different threads.
+  std::shared_ptr<const GridKnowledge> fenced;
+  std::shared_ptr<const GridKnowledge> to_acquire;
 
   const CtaClock& Of(uint32_t other_rank) const {
     return other_rank == rank ? *this : peers[other_rank];
@@ -53,6 +87,9 @@ inline void Join(CtaClock& clock, const CtaClock& other) {
 
 // Raises `clock` to at least `other` everywhere.
 inline void Join(VectorClock& clock, const VectorClock& other) {
+  Join(clock.grid, other.grid);
+  Join(clock.fenced, other.fenced);
+  Join(clock.to_acquire, other.to_acquire);
   if (clock.peers.empty()) {
     Join(static_cast<CtaClock&>(clock), static_cast<const CtaClock&>(other));
     return;
