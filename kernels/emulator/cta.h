@@ -236,6 +236,9 @@ class Cta {
   // setmaxnreg: the warp's registers per thread become `count`, now or, for an
   // increase, once the CTA's pool has room.
   void SetMaxRegisters(Warp& warp, bool increase, uint32_t count);
+  // False after a fault: the address is in a buffer that the launch before
+  // this one may still use, and no griddepcontrol.wait comes before.
+  bool CheckDependency(const Warp& warp, uint32_t lane, uint64_t address);
   // For every access to global memory, in bounds: false after a fault. Checks
   // for races and for a missing griddepcontrol.wait.
   bool CheckGlobal(const Warp& warp, uint32_t lane, uint64_t address,
