@@ -236,6 +236,7 @@ class Cta {
   // setmaxnreg: the warp's registers per thread become `count`, now or, for an
   // increase, once the CTA's pool has room.
   void SetMaxRegisters(Warp& warp, bool increase, uint32_t count);
+
   // False after a fault: the address is in a buffer that the launch before
   // this one may still use, and no griddepcontrol.wait comes before.
   bool CheckDependency(const Warp& warp, uint32_t lane, uint64_t address);
@@ -252,9 +253,7 @@ class Cta {
 
   // griddepcontrol.wait.
   void WaitForDependency(Warp& warp);
-  // False after a fault: the address is in a buffer that the launch before
-  // this one may still use, and no griddepcontrol.wait comes before.
-  bool CheckDependency(const Warp& warp, uint32_t lane, uint64_t address);
+
   // An arrival at `barrier` once the lane's copies so far have landed.
   void ArriveAfterCopies(Warp& warp, uint32_t lane, Mbarrier* barrier);
 
