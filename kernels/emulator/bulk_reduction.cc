@@ -6,6 +6,10 @@
 namespace hone::emulator {
 namespace {
 
+// Additions of f32, which only global memory has, flush subnormals as red does.
+float Flushed(float x) { return FlushSubnormal(x); }
+double Flushed(double x) { return x; }
+
 template <typename T, AtomicOp kOp>
 void Reduce(std::byte* to, const std::byte* from, uint32_t bytes) {
   for (uint32_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {
@@ -13,7 +17,7 @@ void Reduce(std::byte* to, const std::byte* from, uint32_t bytes) {
     std::memcpy(&old, to + i, sizeof(T));
     std::memcpy(&value, from + i, sizeof(T));
     if constexpr (std::is_floating_point_v<T>) {
-      old += value;
+      old = Flushed(Flushed(old) + Flushed(value));
     } else {
       old = AtomicInteger<T>(kOp, old, value, T{0});
     }

@@ -153,6 +153,13 @@ void Cluster::Arrive(Cta& cta, Warp& warp, bool release) {
   if (release) {
     Join(arriving_, warp.clock);
     ++warp.clock[warp.index];
+  } else {
+    // It publishes no memory accesses, but that the CTA has started, and the
+    // mbarriers that a fence.mbarrier_init of its own has released.
+    CtaClock& known = arriving_.Of(cta.rank());
+    known[warp.index] = std::max(known[warp.index], cta.start_clock());
+    uint32_t& inits = known[kInits + warp.index];
+    inits = std::max(inits, warp.clock[kInits + warp.index]);
   }
   CompleteIfAllArrived();
 }

@@ -129,7 +129,8 @@ void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
     warp.clock.fenced = nullptr;
     warp.clock.to_acquire = nullptr;
     if (ctas > 1) warp.clock.peers.assign(ctas, warp.clock);
-    warp.clock[warp.index] = base + 1;
+    // Nothing happens at start_clock_ itself: to know it is to know no access.
+    warp.clock[warp.index] = base + 2;
     warp.synced_serial = 0;
     warp.committed.fill(0);
     warp.copies.clear();

@@ -35,8 +35,10 @@ Mbarrier* Cta::UseMbarrier(Cta& target, Warp& warp, uint32_t lane,
                        " holds none; mbarrier.init comes first"));
     return nullptr;
   }
+  const CtaClock& known = warp.clock.Of(target.rank());
   if (!(own && barrier->init_warp == warp.index) &&
-      barrier->init_clock > warp.clock.Of(target.rank())[barrier->init_warp]) {
+      barrier->init_clock > std::max(known[barrier->init_warp],
+                                     known[kInits + barrier->init_warp])) {
     Fault(warp, lane,
           absl::StrCat("race: the use of the mbarrier at ", where,
                        " is not synchronized with its init by warp ",

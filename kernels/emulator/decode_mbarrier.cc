@@ -278,6 +278,8 @@ void FenceInit(Cta& cta, Warp& warp, const Instruction&, uint32_t mask) {
       barrier.init_fenced = true;
     }
   });
+  uint32_t& own = warp.clock[warp.index];
+  warp.clock[kInits + warp.index] = own++;
 }
 
 void FenceAsync(Cta& cta, Warp& warp, const Instruction&, uint32_t mask) {

@@ -31,7 +31,10 @@ inline constexpr uint32_t kMaxMbarriers = 88;
 inline constexpr uint32_t kWarpgroupAgents = kMaxWarps;
 inline constexpr uint32_t kMbarrierAgents = kWarpgroupAgents + kMaxWarpgroups;
 inline constexpr uint32_t kFenced = kMbarrierAgents + kMaxMbarriers;
-using CtaClock = std::array<uint32_t, 2 * kFenced>;
+// Behind those of the fences: up to which clock of a warp its mbarrier.inits
+// are known, by a fence.mbarrier_init and whatever barrier, relaxed ones too.
+inline constexpr uint32_t kInits = 2 * kFenced;
+using CtaClock = std::array<uint32_t, kInits + kMaxWarps>;
 
 // What somebody knows of the warps of other CTAs, by the CTA's number in the
 // grid, from accesses to global memory.

@@ -180,6 +180,12 @@ INSTANTIATE_TEST_SUITE_P(
                "",
                {""},
                true},
+        Mutant{"MISSING_INIT_FENCE",
+               {"is not synchronized with its init"},
+               "INIT",
+               "",
+               {""},
+               true},
         Mutant{"MISSING_CLUSTER_SYNC",
                {},
                "",
@@ -202,7 +208,9 @@ INSTANTIATE_TEST_SUITE_P(
                {"that CTA has exited", "shared memory may still be in use",
                 "the CTA exits while this bulk copy to its shared memory"},
                true}),
-    [](const auto& info) { return info.param.macro; });
+    [](const auto& info) {
+      return info.param.macro + (info.param.cluster ? "_CLUSTER" : "");
+    });
 
 }  // namespace
 }  // namespace hone::emulator

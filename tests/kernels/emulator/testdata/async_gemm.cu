@@ -280,7 +280,9 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 #endif
   }
 #if defined(CLUSTER) && !defined(MISSING_CLUSTER_SYNC)
-  SyncCluster();
+  // The fence has released the mbarriers; the arrival need not.
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 #elif !defined(MISSING_INIT_SYNC)
   __syncthreads();
 #endif
