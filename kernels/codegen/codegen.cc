@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/config/sha256.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/config/weight_layout.h"
 #include "kernels/space/space.h"
 
 namespace hone {
@@ -15,6 +16,15 @@ constexpr absl::string_view kKernelName = "hone_gemm";
 
 absl::string_view DeviceType(DataType type) {
   return type == kBfloat16 ? "hone::Bfloat16" : "hone::Float16";
+}
+
+std::string ScaleName(DataType type) {
+  if (type == kFloat16) return "hone::WideScale<hone::Float16>";
+  if (type == kBfloat16) return "hone::WideScale<hone::Bfloat16>";
+  if (type == kFloat8e8m0) return "hone::PowerScale";
+  if (type == kFloat32) return "hone::FloatScale";
+  return absl::StrCat("hone::MiniScale<", type.exponent_bits(), ", ",
+                      type.mantissa_bits(), ">");
 }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -41,6 +51,38 @@ std::vector<LaunchArg> Arguments(int64_t m) {
 
 }  // namespace
 
+KernelTypes TypesOf(const LayerConfig& layer) {
+  KernelTypes types;
+  const DataType b = layer.b;
+  absl::string_view zero_kind = "kNone";
+  types.zero = "hone::NoZero";
+  if (layer.zero_point == ZeroPoint::kInteger) {
+    zero_kind = "kInteger";
+    types.zero = absl::StrCat("hone::IntegerZero<",
+                              WeightLayoutOf(layer).zero_bits, ">");
+  } else if (layer.zero_point == ZeroPoint::kFloat) {
+    zero_kind = "kFloat";
+    types.zero = "hone::FloatZero";
+  }
+  if (b.is_integer()) {
+    types.weight_file = "numeric/integer.cuh";
+    const int offset =
+        b.kind() == DataType::Kind::kInt ? 1 << (b.bits() - 1) : 0;
+    types.weight = absl::StrCat("hone::IntegerWeight<", b.bits(), ", ", offset,
+                                ", hone::ZeroKind::", zero_kind, ">");
+  } else if (b.exponent_bits() == 0) {
+    types.weight_file = "numeric/sign_magnitude.cuh";
+    types.weight =
+        absl::StrCat("hone::SignMagnitudeWeight<", b.mantissa_bits(), ">");
+  } else {
+    types.weight_file = "numeric/minifloat.cuh";
+    types.weight = absl::StrCat("hone::FloatWeight<", b.exponent_bits(), ", ",
+                                b.mantissa_bits(), ">");
+  }
+  types.scale = ScaleName(layer.b_scale_type);
+  return types;
+}
+
 absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
                                             const TuningConfig& config,
                                             const DeviceSpec& device) {
@@ -55,7 +97,10 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   kernel.kernel_name = std::string(kKernelName);
   kernel.arch = device.NvrtcArch();
   std::string& s = kernel.source;
-  s = FlattenedDeviceSource("gemm/mma_sync_gemm.cuh");
+  const KernelTypes types = TypesOf(layer);
+  const WeightLayout packed = WeightLayoutOf(layer);
+  s = FlattenedDeviceSource(
+      {"gemm/mma_sync_gemm.cuh", types.weight_file, "numeric/scale.cuh"});
   absl::StrAppend(&s, "struct Config {\n");
   const auto constant = [&s](absl::string_view name, int64_t value) {
     absl::StrAppend(&s, "  static constexpr int ", name, " = ", value, ";\n");
@@ -63,8 +108,20 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kN", layer.n);
   constant("kK", layer.k);
   constant("kBBits", layer.b.bits());
-  constant("kGroup", layer.b_group);
-  constant("kChannelScale", layer.b_scale == ScaleGranularity::kChannel);
+  constant("kGroup", packed.group);
+  constant("kEntryBytes", packed.entry_bytes);
+  constant("kEntryScaleBytes", packed.scale_bytes_per_entry);
+  constant("kBlockScale", packed.block);
+  constant("kTensorScale", packed.tensor_scale);
+  absl::StrAppend(&s, "  static constexpr long long kTensorOffset = ",
+                  packed.tensor_offset, ";\n");
+  const bool half = problem.compute.accumulator == kFloat16;
+  const bool scale_after = ScalesAfterMma(problem, config);
+  constant("kScaleAfter", scale_after);
+  constant("kHalfAccumulate", half);
+  // A power of two left to the epilogue would make scaled weights, and sums in
+  // float16, subnormal.
+  constant("kExactWeights", half || (packed.group != 0 && !scale_after));
   constant("kBias", layer.bias);
   constant("kBlockM", config.block_m);
   constant("kBlockN", config.block_n);
@@ -81,7 +138,10 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
   constant("kSmemBytes", SmemBytes(problem, config));
   absl::StrAppend(&s, "  using AType = ", DeviceType(layer.a),
-                  ";\n  using CType = ", DeviceType(layer.c), ";\n};\n");
+                  ";\n  using CType = ", DeviceType(layer.c),
+                  ";\n  using Weight = ", types.weight,
+                  ";\n  using Scale = ", types.scale,
+                  ";\n  using Zero = ", types.zero, ";\n};\n");
   absl::StrAppend(
       &s, "extern \"C\" __global__ void __launch_bounds__(", config.threads(),
       ", ", config.ctas_per_sm, ")\n", kKernelName,

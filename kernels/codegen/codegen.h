@@ -26,6 +26,17 @@ struct RenderedKernel {
   std::string arch;
 };
 
+// The number formats of a layer as types of kernels/device/numeric, and the
+// file that defines the weights' one; scales and zero points are in
+// numeric/scale.cuh.
+struct KernelTypes {
+  std::string weight_file;
+  std::string weight;
+  std::string scale;
+  std::string zero;
+};
+KernelTypes TypesOf(const LayerConfig& layer);
+
 // The problem must pass CheckProblem() and the config CheckConfig() for the
 // device; otherwise FailedPrecondition with the refusal.
 absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,

@@ -50,10 +50,11 @@ absl::string_view EmbeddedDeviceSource(absl::string_view path) {
   return "";
 }
 
-std::string FlattenedDeviceSource(absl::string_view path) {
+std::string FlattenedDeviceSource(
+    std::initializer_list<absl::string_view> paths) {
   std::vector<absl::string_view> done;
   std::string out;
-  AppendFlattened(path, done, out);
+  for (const absl::string_view path : paths) AppendFlattened(path, done, out);
   return out;
 }
 

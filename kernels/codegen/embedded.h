@@ -2,6 +2,7 @@
 #ifndef HONE_KERNELS_CODEGEN_EMBEDDED_H_
 #define HONE_KERNELS_CODEGEN_EMBEDDED_H_
 
+#include <initializer_list>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -12,9 +13,11 @@ namespace hone {
 // when there is no such file.
 absl::string_view EmbeddedDeviceSource(absl::string_view path);
 
-// kernels/device/<path> preceded by everything it includes, each file once and
-// without its include lines: a unit that compiles without an include path.
-std::string FlattenedDeviceSource(absl::string_view path);
+// The files kernels/device/<path>, each preceded by everything it includes,
+// each file once and without its include lines: a unit that compiles without an
+// include path.
+std::string FlattenedDeviceSource(
+    std::initializer_list<absl::string_view> paths);
 
 // SHA-256 over the names and texts of all embedded device sources, in hex.
 std::string SourceClosureHash();

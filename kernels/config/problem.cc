@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/config/fields.h"
 #include "kernels/config/sha256.h"
 
@@ -130,8 +131,10 @@ bool IsOneOf(DataType type, std::initializer_list<DataType> legal) {
   return false;
 }
 
-// Group sizes along K: powers of two, so that groups tile the packed units.
-absl::Status CheckGroup(absl::string_view field, int64_t value, bool used) {
+// Group sizes: powers of two, so that groups tile the packed units, or
+// `whole`, one group in all (0 where that is no choice).
+absl::Status CheckGroup(absl::string_view field, int64_t value, bool used,
+                        int64_t whole = 0) {
   if (!used) {
     if (value == 0) return absl::OkStatus();
     return Bad(field, absl::StrCat(value),
@@ -140,9 +143,25 @@ absl::Status CheckGroup(absl::string_view field, int64_t value, bool used) {
   for (int64_t legal = 16; legal <= 1024; legal *= 2) {
     if (value == legal) return absl::OkStatus();
   }
+  if (whole != 0 && value == whole) return absl::OkStatus();
   return Bad(field, absl::StrCat(value),
-             "one of 16, 32, 64, 128, 256, 512, 1024");
+             absl::StrCat("one of 16, 32, 64, 128, 256, 512, 1024",
+                          whole != 0 ? absl::StrCat(" or all of K, ", whole)
+                                     : std::string()));
 }
+
+struct Preset {
+  absl::string_view name;
+  DataType b;
+  DataType scale;
+  ScaleGranularity granularity;
+  int64_t group;
+};
+constexpr Preset kPresets[] = {
+    {"mxfp4", kFloat4e2m1, kFloat8e8m0, ScaleGranularity::kGroup, 32},
+    {"mxfp8", kFloat8e4m3, kFloat8e8m0, ScaleGranularity::kGroup, 32},
+    {"nvfp4", kFloat4e2m1, kFloat8e4m3, ScaleGranularity::kGroupTensor, 16},
+};
 
 }  // namespace
 
@@ -213,7 +232,7 @@ absl::Status LayerConfig::Validate() const {
   const bool grouped = b_scale == ScaleGranularity::kGroup ||
                        b_scale == ScaleGranularity::kBlock ||
                        b_scale == ScaleGranularity::kGroupTensor;
-  HONE_RETURN_IF_ERROR(CheckGroup("layer.b_group", b_group, grouped));
+  HONE_RETURN_IF_ERROR(CheckGroup("layer.b_group", b_group, grouped, k));
   HONE_RETURN_IF_ERROR(CheckGroup("layer.b_group_n", b_group_n,
                                   b_scale == ScaleGranularity::kBlock));
   HONE_RETURN_IF_ERROR(
@@ -224,7 +243,28 @@ absl::Status LayerConfig::Validate() const {
         absl::StrCat("none unless layer.b is an unsigned integer (it is ",
                      b.ToString(), ")"));
   }
+  if (zero_point != ZeroPoint::kNone && b_scale == ScaleGranularity::kBlock) {
+    return Bad("layer.zero_point", std::string(hone::ToString(zero_point)),
+               "none with block scales");
+  }
   return absl::OkStatus();
+}
+
+absl::Status ApplyPreset(absl::string_view name, LayerConfig& layer) {
+  std::vector<absl::string_view> names;
+  for (const Preset& preset : kPresets) {
+    names.push_back(preset.name);
+    if (preset.name != name) continue;
+    layer.b = preset.b;
+    layer.b_scale_type = preset.scale;
+    layer.b_scale = preset.granularity;
+    layer.b_group = preset.group;
+    layer.b_group_n = 0;
+    layer.zero_point = ZeroPoint::kNone;
+    return absl::OkStatus();
+  }
+  return Bad("preset", std::string(name),
+             absl::StrCat("one of ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<ComputeConfig> ComputeConfig::Parse(absl::string_view text) {

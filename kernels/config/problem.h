@@ -80,8 +80,8 @@ struct LayerConfig {
   // Scale of B.
   DataType b_scale_type = kFloat16;
   ScaleGranularity b_scale = ScaleGranularity::kChannel;
-  // Columns of B that share a scale; 0 unless b_scale is group, block or
-  // group_tensor.
+  // Columns of B that share a scale: a power of two from 16 to 1024, or K; 0
+  // unless b_scale is group, block or group_tensor.
   int64_t b_group = 0;
   // Rows of B that share a scale; 0 unless b_scale is block.
   int64_t b_group_n = 0;
@@ -89,6 +89,9 @@ struct LayerConfig {
   InputScale a_scale = InputScale::kNone;
   // Columns of A that share a scale; 0 unless a_scale is group.
   int64_t a_group = 0;
+  // Of the granularity of b_scale (per channel where that is none or tensor),
+  // in units of the code: a weight is (code − zero) · scale. Integers from 0 to
+  // 2^bits − 1, or values of type a. For unsigned integers only.
   ZeroPoint zero_point = ZeroPoint::kNone;
   // Whether a bias [N] of type c is added to every row of C.
   bool bias = false;
@@ -175,6 +178,14 @@ struct Problem {
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };
+
+// Sets B's type and scales (b, b_scale, b_scale_type, b_group, zero_point) to
+// those of a named format:
+//   mxfp4  float4e2m1, a float8e8m0 scale per 32 columns (OCP MX v1.0)
+//   mxfp8  float8e4m3, a float8e8m0 scale per 32 columns (OCP MX v1.0)
+//   nvfp4  float4e2m1, a float8e4m3 scale per 16 columns and one float32
+// InvalidArgument lists the names.
+absl::Status ApplyPreset(absl::string_view name, LayerConfig& layer);
 
 absl::string_view ToString(ScaleGranularity value);
 absl::string_view ToString(InputScale value);

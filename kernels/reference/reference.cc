@@ -1,5 +1,6 @@
 #include "kernels/reference/reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -16,33 +17,74 @@ double HalfUlp(DataType type) {
   return std::ldexp(1.0, -type.mantissa_bits() - 1);
 }
 
+// The longest chain of m16n8k16 steps that is summed in float16 where that is
+// asked for: one packed unit of 64 columns (kernels/device/mma/warp_tile.cuh).
+constexpr int kFloat16Steps = 4;
+
+// Bound of the rounding of a dequantized weight to A's type, relative to the
+// weight. Codes, integer zero points and the differences of both are exact in
+// A. A difference with a float zero point is rounded to A. So is its product
+// with a group scale before the MMA, unless the scale is a power of two; scales
+// in float32 only are applied to accumulators. (So are all where sums are in
+// float16; the bound is not tightened for that.)
+double WeightRounding(const LayerConfig& layer) {
+  double rounding = 0;
+  if (layer.zero_point == ZeroPoint::kFloat) rounding += HalfUlp(layer.a);
+  if (WeightLayoutOf(layer).group != 0 && !ScalesNeedFloat32(layer) &&
+      layer.b_scale_type.mantissa_bits() > 0) {
+    rounding += HalfUlp(layer.a);
+  }
+  return rounding;
+}
+
 }  // namespace
+
+std::vector<double> DecodeWeights(const LayerConfig& layer,
+                                  const QuantizedWeights& weights) {
+  const WeightLayout w = WeightLayoutOf(layer);
+  const std::vector<double> values = layer.b.CodeTable();
+  std::vector<double> out(layer.n * layer.k);
+  for (int64_t n = 0; n < layer.n; ++n) {
+    for (int64_t k = 0; k < layer.k; ++k) {
+      const int64_t group = w.group == 0 ? 0 : k / w.group;
+      double value = values[weights.codes[n * layer.k + k]];
+      if (layer.zero_point != ZeroPoint::kNone) {
+        const uint16_t zero = weights.zeros[n * w.groups + group];
+        value -= layer.zero_point == ZeroPoint::kInteger
+                     ? static_cast<double>(zero)
+                     : layer.a.Decode(zero);
+      }
+      if (w.has_scales()) {
+        value *= layer.b_scale_type.Decode(
+            weights.scales[n / w.group_n * w.groups + group]);
+      }
+      out[n * layer.k + k] = value * static_cast<double>(weights.tensor_scale);
+    }
+  }
+  return out;
+}
 
 OracleResult Oracle(const Problem& problem, int64_t m,
                     absl::Span<const uint16_t> a,
                     const QuantizedWeights& weights,
                     absl::Span<const uint16_t> bias) {
   const LayerConfig& layer = problem.layer;
-  const int64_t groups = ScaleGroups(layer);
   const std::vector<double> x = Decode(layer.a, a);
+  const std::vector<double> w = DecodeWeights(layer, weights);
   const std::vector<double> offsets = Decode(layer.c, bias);
-  std::vector<double> row(layer.k);
+  const double floor = MagnitudeFloor(layer);
   OracleResult result;
   result.c.resize(m * layer.n);
   result.magnitude.resize(m * layer.n);
   for (int64_t n = 0; n < layer.n; ++n) {
-    for (int64_t k = 0; k < layer.k; ++k) {
-      const int64_t group = layer.b_group == 0 ? 0 : k / layer.b_group;
-      row[k] = weights.values[n * layer.k + k] *
-               layer.b_scale_type.Decode(weights.scales[n * groups + group]);
-    }
+    const double* row = w.data() + n * layer.k;
     for (int64_t i = 0; i < m; ++i) {
       double sum = 0;
       double magnitude = 0;
       for (int64_t k = 0; k < layer.k; ++k) {
-        const double product = x[i * layer.k + k] * row[k];
-        sum += product;
-        magnitude += std::fabs(product);
+        const double value = x[i * layer.k + k];
+        sum += value * row[k];
+        magnitude += std::fabs(value) * std::max(std::fabs(row[k]), floor);
       }
       if (layer.bias) {
         sum += offsets[n];
@@ -55,16 +97,18 @@ OracleResult Oracle(const Problem& problem, int64_t m,
   return result;
 }
 
+double MagnitudeFloor(const LayerConfig& layer) {
+  return WeightRounding(layer) == 0
+             ? 0
+             : std::ldexp(1.0, 2 - (1 << (layer.a.exponent_bits() - 1)));
+}
+
 Tolerance DeriveTolerance(const Problem& problem) {
   const LayerConfig& layer = problem.layer;
   Tolerance tolerance;
   // The output is rounded once, by at most half a unit in the last place.
   tolerance.output_relative = HalfUlp(layer.c);
-  // A dequantized weight times its group scale is rounded to A's type before
-  // the MMA: half a unit each, relative to that weight, so to its product.
-  // Channel scales are applied in float32 instead.
-  const double weight =
-      layer.b_scale == ScaleGranularity::kGroup ? HalfUlp(layer.a) : 0.0;
+  const double weight = WeightRounding(layer);
   // float32 accumulation. The tensor core adds the products of a step with the
   // accumulator aligned to the largest of them and may truncate below float32's
   // last bit: at most one unit (2^-23) of the running magnitude a step of 16
@@ -77,9 +121,19 @@ Tolerance DeriveTolerance(const Problem& problem) {
   // A rounding spread evenly over half a unit has that over √3 as its root
   // mean square; independent roundings add in squares. Truncation in the
   // accumulator has a sign, so it adds linearly.
-  tolerance.relative_norm =
-      2 * (std::hypot(tolerance.output_relative, weight) / std::sqrt(3.0) +
-           accumulation);
+  double square =
+      tolerance.output_relative * tolerance.output_relative + weight * weight;
+  if (problem.compute.accumulator == kFloat16) {
+    // Chains of at most kFloat16Steps steps are summed in float16, then in
+    // float32. Each step rounds the chain so far by at most one unit, 2^-10.
+    // On random operands the chain's square grows by one step's products a
+    // step, so relative to all products the rounding's square is that of one
+    // unit times the mean of 1 .. kFloat16Steps, over 3.
+    const double unit = 2 * HalfUlp(kFloat16);
+    tolerance.product_relative += kFloat16Steps * unit;
+    square += unit * unit * (kFloat16Steps + 1) / 2;
+  }
+  tolerance.relative_norm = 2 * (std::sqrt(square / 3) + accumulation);
   return tolerance;
 }
 

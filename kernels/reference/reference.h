@@ -12,10 +12,15 @@
 
 namespace hone {
 
-// C [M, N] in double: sum over k of A[m][k] · value[n][k] · scale[n][k/group],
-// plus bias[n]. `a` holds codes of layer.a, [M, K]; `bias` codes of layer.c,
-// [N] or empty. Also returns, per element, the sum of the magnitudes of the
-// products (and of the bias), which the tolerance is derived from.
+// The weights [N, K] in double: (code − zero) · scale · tensor scale.
+std::vector<double> DecodeWeights(const LayerConfig& layer,
+                                  const QuantizedWeights& weights);
+
+// C [M, N] in double: sum over k of A[m][k] · weight[n][k], plus bias[n]. `a`
+// holds codes of layer.a, [M, K]; `bias` codes of layer.c, [N] or empty. Also
+// returns, per element, the sum of the magnitudes of the products (and of the
+// bias), which the tolerance is derived from; a weight counts there with at
+// least MagnitudeFloor(layer), below which its rounding no longer shrinks.
 struct OracleResult {
   std::vector<double> c;
   std::vector<double> magnitude;
@@ -25,11 +30,19 @@ OracleResult Oracle(const Problem& problem, int64_t m,
                     const QuantizedWeights& weights,
                     absl::Span<const uint16_t> bias);
 
+// The smallest normal number of A's type where weights may be rounded to it,
+// else 0.
+double MagnitudeFloor(const LayerConfig& layer);
+
 // The bound on |out − ref| of one element is
 //   output_relative · |ref| + product_relative · magnitude
 // with both factors derived from the number formats (see reference.cc):
-// rounding of the output, rounding of dequantized weights, and fp32
-// accumulation over K.
+// rounding of the output, rounding of dequantized weights, and accumulation
+// over K in float32 or float16.
+//
+// A kernel may multiply weights by their group scales before the MMA, in type
+// A. Then a weight that is not finite in A is infinite: the values of a layer
+// must be finite in A.
 //
 // That is the worst case, which random errors stay far below: at K = 8192 it
 // would let a kernel drop one product in a thousand. So the whole output must

@@ -66,6 +66,9 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
     config.warp_k /= 2;
     config.block_k = std::max<int64_t>(config.block_k / 2, config.warp_k);
   }
+  // Partial sums of scales that are for accumulators only double the
+  // registers: narrower warps.
+  while (!legal() && config.warp_n > 32) config.warp_n /= 2;
   while (!legal() && config.block_n > 64 && config.warp_n < config.block_n) {
     config.block_n /= 2;
   }

@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/config/weight_layout.h"
 
 namespace hone {
 namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 absl::Status NoKernel(absl::string_view field, absl::string_view value,
                       absl::string_view has) {
@@ -132,7 +132,7 @@ const std::vector<Rule>& Rules() {
        }},
       {"group_tiles_block_k",
        [](const Arguments& a) -> std::string {
-         const int64_t g = a.problem.layer.b_group;
+         const int64_t g = WeightLayoutOf(a.problem.layer).group;
          const int64_t columns = LoadColumns(a.config);
          if (g == 0 || columns % g == 0 || g % columns == 0) return "";
          return MustBe(columns == a.config.block_k ? "block_k" : "warp_k",
@@ -196,10 +196,6 @@ const std::vector<Rule>& Rules() {
   return *rules;
 }
 
-bool UsesGroups(const Problem& problem) {
-  return problem.layer.b_scale == ScaleGranularity::kGroup;
-}
-
 }  // namespace
 
 absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device) {
@@ -213,39 +209,18 @@ absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device) {
   if (compute.gemm != GemmType::kDense) {
     return NoKernel("compute.gemm", ToString(compute.gemm), "dense");
   }
-  if (layer.a != kFloat16 && layer.a != kBfloat16) {
-    return NoKernel("layer.a", layer.a.ToString(), "float16, bfloat16");
-  }
-  if (layer.b != kInt4 && layer.b != kInt8) {
-    return NoKernel("layer.b", layer.b.ToString(), "int4, int8");
-  }
+  HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
   if (layer.c != layer.a) {
     return NoKernel("layer.c", layer.c.ToString(),
-                    absl::StrCat("the type of layer.a, ", layer.a.ToString()));
-  }
-  if (layer.b_scale != ScaleGranularity::kChannel &&
-      layer.b_scale != ScaleGranularity::kGroup) {
-    return NoKernel("layer.b_scale", ToString(layer.b_scale), "channel, group");
-  }
-  if (UsesGroups(problem) && layer.b_group != 32 && layer.b_group != 64 &&
-      layer.b_group != 128) {
-    return NoKernel("layer.b_group", absl::StrCat(layer.b_group),
-                    "32, 64, 128");
-  }
-  if (layer.b_scale_type != layer.a) {
-    return NoKernel("layer.b_scale_type", layer.b_scale_type.ToString(),
                     absl::StrCat("the type of layer.a, ", layer.a.ToString()));
   }
   if (layer.a_scale != InputScale::kNone) {
     return NoKernel("layer.a_scale", ToString(layer.a_scale),
                     "none with 16-bit activations");
   }
-  if (layer.zero_point != ZeroPoint::kNone) {
-    return NoKernel("layer.zero_point", ToString(layer.zero_point), "none");
-  }
-  if (compute.accumulator != kFloat32) {
-    return NoKernel("compute.accumulator", compute.accumulator.ToString(),
-                    "float32");
+  if (compute.accumulator == kFloat16 && layer.a != kFloat16) {
+    return NoKernel("compute.accumulator", "float16",
+                    absl::StrCat("float32 with layer.a ", layer.a.ToString()));
   }
   if (compute.batch_invariant) {
     return NoKernel("compute.batch_invariant", "1", "0");
@@ -292,9 +267,9 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   const int64_t rings = config.block_k / columns;
   const int64_t a = config.block_m * columns * 2;
   const int64_t b = config.block_n * columns * problem.layer.b.bits() / 8;
-  const int64_t groups =
-      UsesGroups(problem) ? CeilDiv(columns, problem.layer.b_group) : 0;
-  const int64_t scales = config.block_n * groups * 2;
+  const WeightLayout w = WeightLayoutOf(problem.layer);
+  const int64_t groups = w.group == 0 ? 0 : CeilDiv(columns, w.group);
+  const int64_t scales = config.block_n / 64 * groups * w.entry_bytes;
   const int64_t ring = rings * config.stages * (a + b + scales);
   const int64_t tile = config.block_m * config.block_n;
   const int64_t reduce = config.warps_k() > 1 ? config.warps_k() * tile * 4 : 0;
@@ -302,15 +277,35 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   return std::max(ring, reduce + output) + 16;
 }
 
+bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {
+  const int64_t group = WeightLayoutOf(problem.layer).group;
+  if (group == 0) return false;
+  // m16k16 steps of a warp that share a scale.
+  const int64_t steps = std::min(group, config.warp_k) / 16;
+  const int64_t tokens = config.warp_m / 8;
+  return ScalesNeedFloat32(problem.layer) ||
+         problem.compute.accumulator == kFloat16 ||
+         (tokens < steps && tokens <= 4);
+}
+
 int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
   const int64_t blocks = config.warp_n / 16;
   const int64_t tokens = config.warp_m / 8;
-  const int64_t accumulators = blocks * tokens * 4;
+  int64_t accumulators = blocks * tokens * 4;
+  if (problem.compute.accumulator == kFloat16) {
+    // Partial sums, two values a register.
+    accumulators += blocks * tokens * 2;
+  } else if (ScalesAfterMma(problem, config) && tokens > 4) {
+    // Partial sums of their own; few of them fit what is counted below.
+    accumulators *= 2;
+  }
   // Activations of half a unit, weight words of a unit, one dequantized
-  // fragment, and addresses and loop state.
+  // fragment, zero points, and addresses and loop state.
   const int64_t activations = tokens * 4;
   const int64_t words = blocks * problem.layer.b.bits();
-  return accumulators + activations + words + 4 + 32;
+  const int64_t zeros =
+      problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
+  return accumulators + activations + words + zeros + 4 + 32;
 }
 
 std::vector<TuningConfig> Enumerate(const Problem& problem,
@@ -392,15 +387,11 @@ std::vector<TuningConfig> Enumerate(const Problem& problem,
 
 int64_t MinimumBytes(const Problem& problem, int64_t m) {
   const LayerConfig& layer = problem.layer;
-  const int64_t n = RoundUp(layer.n, 64);
-  const int64_t k = RoundUp(layer.k, 64);
-  const int64_t groups = UsesGroups(problem) ? CeilDiv(k, layer.b_group) : 1;
-  const int64_t weights = n * k * layer.b.bits() / 8;
-  const int64_t scales = n * groups * layer.b_scale_type.bits() / 8;
+  const WeightLayout packed = WeightLayoutOf(layer);
   const int64_t activations = m * layer.k * layer.a.bits() / 8;
   const int64_t output = m * layer.n * layer.c.bits() / 8;
   const int64_t bias = layer.bias ? layer.n * layer.c.bits() / 8 : 0;
-  return weights + scales + activations + output + bias;
+  return packed.weight_bytes + packed.scale_bytes + activations + output + bias;
 }
 
 double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m) {

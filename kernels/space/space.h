@@ -49,6 +49,12 @@ int64_t LoadColumns(const TuningConfig& config);
 // Dynamic shared memory of the kernel, bytes; exact.
 int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
 
+// Whether group scales are applied to accumulators, after the MMA, rather than
+// to weights before it: where type A cannot hold them, where sums in float16
+// join the accumulators anyway, and where the warp has few tokens (see
+// kernels/device/mma/warp_tile.cuh).
+bool ScalesAfterMma(const Problem& problem, const TuningConfig& config);
+
 // Registers per thread, estimated from fragments and accumulators.
 int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config);
 

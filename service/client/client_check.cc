@@ -86,7 +86,7 @@ absl::StatusOr<HostOperands> MakeOperands(const Problem& problem, int64_t max_m,
   const int64_t groups = ScaleGroups(layer);
   HostOperands operands;
   operands.a.resize(max_m * layer.k);
-  operands.weights.values.resize(layer.n * layer.k);
+  operands.weights.codes.resize(layer.n * layer.k);
   operands.weights.scales.resize(layer.n * groups);
   InParallel(max_m, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
@@ -106,8 +106,8 @@ absl::StatusOr<HostOperands> MakeOperands(const Problem& problem, int64_t max_m,
       const auto row = Quantize(one_row.layer, weights);
       statuses[n] = row.status();
       if (!row.ok()) continue;
-      std::copy(row->values.begin(), row->values.end(),
-                operands.weights.values.begin() + n * layer.k);
+      std::copy(row->codes.begin(), row->codes.end(),
+                operands.weights.codes.begin() + n * layer.k);
       std::copy(row->scales.begin(), row->scales.begin() + groups,
                 operands.weights.scales.begin() + n * groups);
     }
@@ -150,9 +150,8 @@ OracleResult ColumnsOracle(const Problem& problem, int64_t m,
     for (int64_t i = begin; i < end; ++i) {
       const auto& weights = operands.weights;
       const int64_t n = columns[i];
-      some.values.insert(some.values.end(),
-                         weights.values.begin() + n * layer.k,
-                         weights.values.begin() + (n + 1) * layer.k);
+      some.codes.insert(some.codes.end(), weights.codes.begin() + n * layer.k,
+                        weights.codes.begin() + (n + 1) * layer.k);
       some.scales.insert(some.scales.end(), weights.scales.begin() + n * groups,
                          weights.scales.begin() + (n + 1) * groups);
       if (layer.bias) bias.push_back(operands.bias[n]);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/kernels/format_list.h"
 #include "tuner/measure/device_reference.h"
 #include "tuner/measure/gate.h"
 #include "tuner/measure/operands.h"
@@ -24,32 +25,19 @@ class GateGpuTest : public GpuTest {
   }
 };
 
-// Every combination of types and granularities, on ragged shapes.
+// Every format, on ragged shapes.
 std::vector<Problem> SmallProblems() {
   std::vector<Problem> problems;
   int64_t ragged = 0;
-  for (const DataType a : {kFloat16, kBfloat16}) {
-    for (const DataType b : {kInt4, kInt8}) {
-      for (const DataType c : {kFloat16, kBfloat16}) {
-        for (const DataType scale : {kFloat16, kBfloat16}) {
-          for (const int64_t group : {0, 32, 64, 128}) {
-            Problem problem;
-            problem.layer.n = 64 + ragged * 13 % 150;
-            problem.layer.k = 64 + ragged * 37 % 300;
-            problem.layer.a = a;
-            problem.layer.b = b;
-            problem.layer.c = c;
-            problem.layer.b_scale_type = scale;
-            problem.layer.b_scale = group == 0 ? ScaleGranularity::kChannel
-                                               : ScaleGranularity::kGroup;
-            problem.layer.b_group = group;
-            problem.layer.bias = ragged % 2 == 1;
-            problems.push_back(problem);
-            ++ragged;
-          }
-        }
-      }
-    }
+  for (const LayerConfig& format : AllFormats(1, 1)) {
+    Problem problem;
+    problem.layer = format;
+    problem.layer.n = 64 + ragged * 13 % 150;
+    problem.layer.k = 64 + ragged * 37 % 300;
+    problem.layer.c = ragged % 3 == 0 ? kFloat16 : kBfloat16;
+    problem.layer.bias = ragged % 2 == 1;
+    problems.push_back(problem);
+    ++ragged;
   }
   return problems;
 }
@@ -67,10 +55,14 @@ TEST_F(GateGpuTest, DeviceOperandsAreTheHostsOnes) {
     packed.b = Download<std::byte>(operands.b(), operands.b_bytes());
     packed.scales =
         Download<std::byte>(operands.scales(), operands.scale_bytes());
+    EXPECT_EQ(static_cast<int64_t>(packed.scales.size()),
+              PackedScaleBytes(layer));
     const auto weights = Unpack(layer, packed);
     ASSERT_TRUE(weights.ok()) << problem.ToString() << weights.status();
-    EXPECT_EQ(weights->values, host->weights.values) << problem.ToString();
+    EXPECT_EQ(weights->codes, host->weights.codes) << problem.ToString();
     EXPECT_EQ(weights->scales, host->weights.scales) << problem.ToString();
+    EXPECT_EQ(weights->zeros, host->weights.zeros) << problem.ToString();
+    EXPECT_EQ(weights->tensor_scale, host->weights.tensor_scale);
   }
 }
 
@@ -141,10 +133,11 @@ constexpr char kPlanted[] = R"(
       const int row = i / N, column = i % N;
       float sum = 0;
       for (int k = 0; k < K; ++k) {
-        const U64 bit = hone::layout::CodeBitOffset(column, k, K, 4);
-        const int code = (int)((b[bit / 32] >> (bit % 32)) & 15) - 8;
+        const int code =
+            (int)hone::layout::ReadCode(b, column, k, K, 4, false) - 8;
         const float scale = Decode(
-            scales[hone::layout::ScaleIndex(column, k / GROUP, groups)], kHalf);
+            scales[(column / 64 * groups + k / GROUP) * 64 +
+                   hone::layout::LaneOrder(column)], kHalf);
         sum += Decode(a[(U64)row * K + k], kHalf) * (code * scale);
       }
       if (PLANT == 1 && i == TARGET) sum += 2.0f;

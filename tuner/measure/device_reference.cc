@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/config/status_macros.h"
+#include "kernels/reference/reference.h"
 #include "tuner/measure/device/generator.cuh"
 
 namespace hone {
@@ -59,9 +60,8 @@ absl::Status DeviceReference::Compute(const std::vector<int64_t>& rows,
       helpers_.reference, grid, 256, stream, operands_.a(), operands_.b(),
       operands_.scales(), operands_.bias(), list.ptr(),
       static_cast<int32_t>(rows.size()), static_cast<int32_t>(layer.n),
-      static_cast<int32_t>(layer.k), static_cast<int32_t>(layer.b.bits()),
-      static_cast<int32_t>(layer.b_group), GeneratorType(layer.a),
-      GeneratorType(layer.b_scale_type), GeneratorType(layer.c),
+      static_cast<int32_t>(layer.k), GeneratorFormat(layer),
+      GeneratorType(layer.a), GeneratorType(layer.c), MagnitudeFloor(layer),
       chunk.reference.ptr(), chunk.magnitude.ptr()));
   HONE_RETURN_IF_ERROR(Synchronize(stream));
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/config/weight_layout.h"
 #include "kernels/device/memory/packed_layout.cuh"
 #include "tuner/measure/device/generator.cuh"
 
@@ -33,23 +34,12 @@ int64_t PaddedN(const LayerConfig& layer) {
 
 absl::Status CheckOperands(const Problem& problem) {
   const LayerConfig& layer = problem.layer;
+  HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
   for (const auto& [field, type] :
-       {std::pair<absl::string_view, DataType>{"a", layer.a},
-        {"c", layer.c},
-        {"b_scale_type", layer.b_scale_type}}) {
+       {std::pair<absl::string_view, DataType>{"a", layer.a}, {"c", layer.c}}) {
     if (!IsFloat16Bits(type)) {
       return Unsupported(field, type.ToString(), "float16 or bfloat16");
     }
-  }
-  if (layer.b != kInt4 && layer.b != kInt8) {
-    return Unsupported("b", layer.b.ToString(), "int4 or int8");
-  }
-  if (layer.b_scale != ScaleGranularity::kChannel &&
-      layer.b_scale != ScaleGranularity::kGroup) {
-    return Unsupported("b_scale", ToString(layer.b_scale), "channel or group");
-  }
-  if (layer.zero_point != ZeroPoint::kNone) {
-    return Unsupported("zero_point", ToString(layer.zero_point), "none");
   }
   if (layer.a_scale != InputScale::kNone) {
     return Unsupported("a_scale", ToString(layer.a_scale), "none");
@@ -61,16 +51,69 @@ absl::Status CheckOperands(const Problem& problem) {
 }
 
 int GeneratorType(DataType type) {
-  return type == kBfloat16 ? generator::kBrain : generator::kHalf;
+  const int kind = type.is_float()                       ? generator::kFloatKind
+                   : type.kind() == DataType::Kind::kInt ? generator::kIntKind
+                                                         : generator::kUintKind;
+  return generator::MakeFormat(kind, type.exponent_bits(),
+                               type.mantissa_bits());
 }
 
+generator::WeightFormat GeneratorFormat(const LayerConfig& layer) {
+  const WeightLayout w = WeightLayoutOf(layer);
+  generator::WeightFormat format = {};
+  format.bits = w.bits;
+  format.sign_magnitude = w.sign_magnitude ? 1 : 0;
+  format.stored_xor =
+      layer.b.kind() == DataType::Kind::kInt ? 1 << (w.bits - 1) : 0;
+  format.format = GeneratorType(layer.b);
+  format.scale_format = GeneratorType(layer.b_scale_type);
+  format.zero_format = layer.zero_point == ZeroPoint::kFloat
+                           ? GeneratorType(layer.a)
+                           : GeneratorType(layer.b);
+  format.scale_bits = w.scale_bits;
+  format.zero_bits = w.zero_bits;
+  format.block = w.block ? 1 : 0;
+  format.group = static_cast<int>(w.group);
+  format.group_n = static_cast<int>(w.group_n);
+  format.groups = static_cast<int>(w.groups);
+  format.entry_bytes = static_cast<int>(w.entry_bytes);
+  format.entry_scale_bytes = static_cast<int>(w.scale_bytes_per_entry);
+  format.tensor_scale = w.tensor_scale ? 1 : 0;
+  format.tensor_offset = w.tensor_offset;
+  return format;
+}
+
+namespace {
+
+// What all scales together must come to for outputs of a few units.
+double IdealScale(const LayerConfig& layer) {
+  const int bits = layer.b.bits();
+  double square = 0;
+  for (uint32_t code = 0; code < 1u << bits; ++code) {
+    const double value = layer.b.Decode(
+        generator::LegalWeightCode(code, GeneratorType(layer.b), bits));
+    square += value * value;
+  }
+  const double deviation = std::sqrt(std::ldexp(square, -bits));
+  return 8.0 / (deviation * std::sqrt(static_cast<double>(layer.k)));
+}
+
+}  // namespace
+
 float ScaleBase(const LayerConfig& layer) {
-  // Uniform codes have a deviation of 2^bits / sqrt(12).
-  const double deviation = std::ldexp(1.0, layer.b.bits()) / std::sqrt(12.0);
-  const double base =
-      8.0 / (deviation * std::sqrt(static_cast<double>(layer.k)));
-  // A float16 scale stays normal down to a quarter of this.
-  return static_cast<float>(std::max(base, std::ldexp(1.0, -10)));
+  if (layer.b_scale == ScaleGranularity::kGroupTensor) return 1;
+  // A scale stays normal down to a quarter of this.
+  const DataType type = layer.b_scale_type;
+  const double smallest =
+      type.is_e8m0() ? 0.0
+                     : std::ldexp(1.0, 2 - (1 << (type.exponent_bits() - 1)));
+  return static_cast<float>(std::max(IdealScale(layer), 4 * smallest));
+}
+
+float TensorScale(const LayerConfig& layer) {
+  return WeightLayoutOf(layer).tensor_scale
+             ? static_cast<float>(IdealScale(layer))
+             : 1.0f;
 }
 
 absl::StatusOr<Operands> Operands::Create(const HelperKernels& helpers,
@@ -78,29 +121,28 @@ absl::StatusOr<Operands> Operands::Create(const HelperKernels& helpers,
                                           uint64_t seed, StreamHandle stream) {
   HONE_RETURN_IF_ERROR(CheckOperands(problem));
   const LayerConfig& layer = problem.layer;
-  const int bits = layer.b.bits();
+  const generator::WeightFormat format = GeneratorFormat(layer);
   const uint64_t a_count = static_cast<uint64_t>(max_m) * layer.k;
   const auto n_padded = static_cast<uint64_t>(PaddedN(layer));
   const auto k_padded = static_cast<uint64_t>(PaddedK(layer));
-  const auto groups =
-      static_cast<uint64_t>(layout::ScaleGroups(layer.k, layer.b_group));
   Operands o;
   HONE_ASSIGN_OR_RETURN(o.a_, DeviceBuffer::Allocate(a_count * 2));
-  HONE_ASSIGN_OR_RETURN(o.b_, DeviceBuffer::Allocate(
-                                  layout::PackedBytes(layer.n, layer.k, bits)));
+  HONE_ASSIGN_OR_RETURN(o.b_, DeviceBuffer::Allocate(PackedWeightBytes(layer)));
   HONE_ASSIGN_OR_RETURN(o.scales_,
-                        DeviceBuffer::Allocate(n_padded * groups * 2));
+                        DeviceBuffer::Allocate(PackedScaleBytes(layer)));
   HONE_RETURN_IF_ERROR(LaunchHelper(helpers.fill_activations,
                                     StridingGrid(a_count), 256, stream, o.a(),
                                     a_count, seed, GeneratorType(layer.a)));
-  HONE_RETURN_IF_ERROR(Fill(o.b(), 0, o.b_.bytes(), stream));
   HONE_RETURN_IF_ERROR(LaunchHelper(
-      helpers.fill_weights, StridingGrid(n_padded * k_padded), 256, stream,
-      o.b(), n_padded, k_padded, static_cast<uint64_t>(layer.k), seed, bits));
-  HONE_RETURN_IF_ERROR(
-      LaunchHelper(helpers.fill_scales, StridingGrid(n_padded * groups), 256,
-                   stream, o.scales(), n_padded, groups, seed, ScaleBase(layer),
-                   GeneratorType(layer.b_scale_type)));
+      helpers.fill_weights, StridingGrid(n_padded * k_padded / 32), 256, stream,
+      o.b(), n_padded, k_padded, static_cast<uint64_t>(layer.k), seed, format));
+  // The tail of the tensor scale's 16 bytes.
+  HONE_RETURN_IF_ERROR(Fill(o.scales(), 0, o.scales_.bytes(), stream));
+  HONE_RETURN_IF_ERROR(LaunchHelper(
+      helpers.fill_scales,
+      StridingGrid(n_padded / 2 * static_cast<uint64_t>(format.groups)), 256,
+      stream, o.scales(), n_padded, seed, ScaleBase(layer), TensorScale(layer),
+      format));
   if (layer.bias) {
     const auto n = static_cast<uint64_t>(layer.n);
     HONE_ASSIGN_OR_RETURN(o.bias_, DeviceBuffer::Allocate(n * 2));
@@ -115,9 +157,9 @@ absl::StatusOr<HostOperands> MakeHostOperands(const Problem& problem, int64_t m,
                                               uint64_t seed) {
   HONE_RETURN_IF_ERROR(CheckOperands(problem));
   const LayerConfig& layer = problem.layer;
-  const int bits = layer.b.bits();
+  const generator::WeightFormat format = GeneratorFormat(layer);
   const int64_t k_padded = PaddedK(layer);
-  const int64_t groups = layout::ScaleGroups(layer.k, layer.b_group);
+  const int64_t groups = format.groups;
   const float base = ScaleBase(layer);
   HostOperands o;
   o.a.resize(static_cast<size_t>(m * layer.k));
@@ -125,20 +167,26 @@ absl::StatusOr<HostOperands> MakeHostOperands(const Problem& problem, int64_t m,
     o.a[i] = static_cast<uint16_t>(
         generator::ActivationCode(seed, i, GeneratorType(layer.a)));
   }
-  o.weights.values.reserve(static_cast<size_t>(layer.n * layer.k));
-  o.weights.scales.reserve(static_cast<size_t>(layer.n * groups));
+  o.weights.codes.reserve(static_cast<size_t>(layer.n * layer.k));
   for (int64_t n = 0; n < layer.n; ++n) {
     for (int64_t k = 0; k < layer.k; ++k) {
-      const auto code =
-          static_cast<int>(generator::WeightCode(seed, n * k_padded + k, bits));
-      o.weights.values.push_back(
-          static_cast<int16_t>(code - (1 << (bits - 1))));
-    }
-    for (int64_t g = 0; g < groups; ++g) {
-      o.weights.scales.push_back(static_cast<uint16_t>(generator::ScaleCode(
-          seed, n * groups + g, base, GeneratorType(layer.b_scale_type))));
+      o.weights.codes.push_back(static_cast<uint8_t>(generator::WeightCode(
+          seed, n * k_padded + k, format.format, format.bits)));
     }
   }
+  if (format.block != 0 || format.scale_bits != 0) {
+    for (int64_t i = 0; i < ScaleRows(layer) * groups; ++i) {
+      o.weights.scales.push_back(
+          generator::ScaleCode(seed, i, base, format.scale_format));
+    }
+  }
+  if (format.zero_bits != 0) {
+    for (int64_t i = 0; i < layer.n * groups; ++i) {
+      o.weights.zeros.push_back(static_cast<uint16_t>(
+          generator::ZeroCode(seed, i, format.zero_format, format.bits)));
+    }
+  }
+  o.weights.tensor_scale = TensorScale(layer);
   if (layer.bias) {
     for (int64_t n = 0; n < layer.n; ++n) {
       o.bias.push_back(static_cast<uint16_t>(

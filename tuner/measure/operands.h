@@ -2,10 +2,12 @@
 // from a seed on the device, and element for element the same on the host.
 //
 //   activations  N(0, 1), rounded to their type
-//   weights      codes uniform over their whole range; padding columns (past
-//                K) hold the value 0, padding rows (past N) any code
+//   weights      codes uniform over their whole range, floats up to 512;
+//                padding columns (past K) hold the code 0, padding rows (past
+//                N) any code
 //   scales       spread over [1/4, 4) around a base that makes outputs a few
-//                units large
+//                units large, as far as their type has room
+//   zero points  uniform over the range of the codes
 //   bias         N(0, 1)
 #ifndef HONE_TUNER_MEASURE_OPERANDS_H_
 #define HONE_TUNER_MEASURE_OPERANDS_H_
@@ -18,6 +20,7 @@
 #include "kernels/config/problem.h"
 #include "kernels/launch/module.h"
 #include "kernels/pack/pack.h"
+#include "tuner/measure/device/generator.cuh"
 #include "tuner/measure/helper_kernels.h"
 
 namespace hone {
@@ -25,11 +28,15 @@ namespace hone {
 // Unimplemented when the generator has no such operands, naming the field.
 absl::Status CheckOperands(const Problem& problem);
 
-// generator::Type of a 16-bit float type.
+// The generator's number of a type (generator::MakeFormat).
 int GeneratorType(DataType type);
 
-// The base of the scales.
+// The layer's weights as the helpers' kernels take them.
+generator::WeightFormat GeneratorFormat(const LayerConfig& layer);
+
+// The base of the scales, and the tensor scale of a layer that has one.
 float ScaleBase(const LayerConfig& layer);
+float TensorScale(const LayerConfig& layer);
 
 // Device memory with the operands of one problem.
 class Operands {

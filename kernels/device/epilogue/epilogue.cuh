@@ -183,15 +183,19 @@ class Epilogue {
     const int n = tile_.tile_n * Config::kBlockN + column;
     float low[2] = {v[0], v[1]};
     float high[2] = {v[2], v[3]};
-    if constexpr (Config::kChannelScale) {
-      // Rows g and g + 8 are one pair; past N the packed padding ends too.
-      const u32 pair =
-          n < kPackedN
-              ? ptx::LoadConstant4(scales_ + layout::ScaleIndex(n, 0, 1) * 2)
-              : 0;
-      const float scale_low = Config::AType::ToFloat(static_cast<u16>(pair));
-      const float scale_high =
-          Config::AType::ToFloat(static_cast<u16>(pair >> 16));
+    if constexpr (kFactor) {
+      const float factor = Factor();
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        low[e] *= factor;
+        high[e] *= factor;
+      }
+    }
+    if constexpr (kChannelScale) {
+      float scale_low = 0.0f;
+      float scale_high = 0.0f;
+      // Past N the packed padding ends too.
+      if (n < kPackedN) LoadScales(n, scale_low, scale_high);
       low[0] *= scale_low;
       low[1] *= scale_low;
       high[0] *= scale_high;
@@ -216,6 +220,46 @@ class Epilogue {
 
   static constexpr int kPackedN =
       static_cast<int>(layout::RoundUp(Config::kN, layout::kUnitRows));
+  // Scales of whole rows; groups have theirs in the mainloop.
+  static constexpr bool kChannelScale =
+      Config::kGroup == 0 && Config::kEntryScaleBytes > 0;
+  // The power of two that the mainloop leaves (numeric/).
+  static constexpr int kExponent =
+      Config::Weight::template kExponent<typename Config::AType,
+                                         Config::kExactWeights>;
+  static constexpr bool kFactor = kExponent != 0 || Config::kTensorScale;
+
+  __device__ __forceinline__ float Factor() const {
+    float factor = ptx::BitsToFloat(static_cast<u32>(127 + kExponent) << 23);
+    if constexpr (Config::kTensorScale) {
+      factor *=
+          ptx::BitsToFloat(ptx::LoadConstant4(scales_ + Config::kTensorOffset));
+    }
+    return factor;
+  }
+
+  // Of rows n and n + 8, which are one pair.
+  __device__ __forceinline__ void LoadScales(int n, float& low,
+                                             float& high) const {
+    using Scale = typename Config::Scale;
+    const u8* entry = scales_ + n / layout::kUnitRows * Config::kEntryBytes;
+    const u8* pair = entry + layout::LaneOrder(n) * (Scale::kBits / 8);
+    if constexpr (Config::kBlockScale) {
+      low = high = ptx::BitsToFloat(ptx::LoadConstant4(entry));
+    } else if constexpr (Scale::kBits == 32) {
+      low = Scale::ToFloat(ptx::LoadConstant4(pair));
+      high = Scale::ToFloat(ptx::LoadConstant4(pair + 4));
+    } else {
+      u32 codes;
+      if constexpr (Scale::kBits == 16) {
+        codes = ptx::LoadConstant4(pair);
+      } else {
+        codes = ptx::LoadConstant2(pair);
+      }
+      low = Scale::ToFloat(codes & ((1u << Scale::kBits) - 1));
+      high = Scale::ToFloat(codes >> Scale::kBits);
+    }
+  }
 
   __device__ __forceinline__ float LoadBias(int n) const {
     return Type::ToFloat(ptx::LoadConstant2(bias_ + static_cast<u64>(n) * 2));

@@ -1,4 +1,4 @@
-// C = A · Bᵀ with packed integer weights, on mma.sync, SM80 and up.
+// C = A · Bᵀ with packed weights, on mma.sync, SM80 and up.
 //
 // Algorithm. The CTA computes Dᵀ = W · Xᵀ for a tile of kBlockN channels by
 // kBlockM tokens. A ring of kStages k-steps in shared memory is filled by
@@ -26,9 +26,17 @@
 // ten cycles a quarter SM, from M = 64 on. Hopper's wgmma has twice that rate.
 //
 // Config is rendered per kernel:
-//   kN, kK, kBBits, kGroup (0: channel or no group scale), kChannelScale,
-//   kBias, AType, CType; kBlockM/N/K, kWarpM/N/K, kWarpsM/N/K, kThreads,
-//   kStages, kSplitK, kRasterAlongM.
+//   kN, kK, kBBits; AType, CType, kBias, kHalfAccumulate
+//   Weight, Scale, Zero      number formats (numeric/), of which the unit holds
+//                            only the ones used
+//   kGroup                   columns of an entry of scales; 0: one entry a unit
+//                            of rows, for all of K
+//   kEntryBytes, kEntryScaleBytes, kBlockScale, kTensorScale, kTensorOffset
+//                            the scale tensor (packed_layout.cuh)
+//   kScaleAfter              where group scales go (mma/warp_tile.cuh)
+//   kExactWeights            whether the epilogue may take a power of two off
+//   kBlockM/N/K, kWarpM/N/K, kWarpsM/N/K, kThreads, kStages, kSplitK,
+//   kRasterAlongM, kSmemBytes
 #ifndef HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_
 #define HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_
 
@@ -79,6 +87,10 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* b,
                                   tile.tile_m * Config::kBlockM,
                                   tile.tile_n * Ring::kUnitsN);
   WarpTile<Config> warp;
+  warp.LoadChannelZeros(
+      scales +
+          static_cast<u64>(tile.tile_n) * Ring::kUnitsN * Config::kEntryBytes,
+      TileLoader<Config>::kTotalUnitsN - tile.tile_n * Ring::kUnitsN);
   const u32 ring =
       Ring::kPrivateRings
           ? shared + warp.warp_k() * SharedLayout<Config>::kRingBytes

@@ -15,8 +15,8 @@
 //                                        three bits, so that ldmatrix meets no
 //                                        bank conflict
 //   B       [kBlockN/64][kColumns/64]    packed units, as in global memory
-//   scales  [kBlockN/64][groups][64]     16-bit, lane order; absent unless the
-//                                        layer has group scales
+//   scales  [kBlockN/64][groups]         entries of scales and zero points;
+//                                        absent unless the layer has groups
 #ifndef HONE_DEVICE_MEMORY_TILE_LOADER_CUH_
 #define HONE_DEVICE_MEMORY_TILE_LOADER_CUH_
 
@@ -45,7 +45,7 @@ struct Stage {
                           : (kColumns + Config::kGroup - 1) / Config::kGroup;
   static constexpr int kABytes = Config::kBlockM * kColumns * 2;
   static constexpr int kBBytes = kUnitsN * kUnitsK * kUnitBytes;
-  static constexpr int kScaleBytes = kUnitsN * kGroups * layout::kUnitRows * 2;
+  static constexpr int kScaleBytes = kUnitsN * kGroups * Config::kEntryBytes;
   static constexpr int kBOffset = kABytes;
   static constexpr int kScaleOffset = kABytes + kBBytes;
   static constexpr int kBytes = kABytes + kBBytes + kScaleBytes;
@@ -64,6 +64,9 @@ struct Stage {
 template <typename Config>
 class TileLoader {
  public:
+  static constexpr int kTotalUnitsN = static_cast<int>(
+      layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
+
   __device__ __forceinline__ TileLoader(const u8* a, const u8* b,
                                         const u8* scales, int m, int m0,
                                         int unit_n0)
@@ -90,13 +93,11 @@ class TileLoader {
   static constexpr int kThreads = S::kThreads;
   static constexpr int kTotalUnitsK = static_cast<int>(
       layout::RoundUp(Config::kK, layout::kUnitColumns) / layout::kUnitColumns);
-  static constexpr int kTotalUnitsN = static_cast<int>(
-      layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
   static constexpr int kTotalGroups =
       static_cast<int>(layout::ScaleGroups(Config::kK, Config::kGroup));
   static constexpr u32 kRowBytes = Config::kK * 2u;
   static constexpr u32 kUnitRowBytes = kTotalUnitsK * S::kUnitBytes;
-  static constexpr u32 kGroupBytes = layout::kUnitRows * 2;
+  static constexpr u32 kGroupBytes = Config::kEntryBytes;
   static constexpr u32 kScaleRowBytes = kTotalGroups * kGroupBytes;
   static constexpr int kStepUnits = Config::kBlockK / layout::kUnitColumns;
   // Whether the last k-step of the CTA reaches past K, and the last tile past

@@ -5,17 +5,34 @@
 // Group scales go where they cost least. Before the MMA they multiply packed
 // weights, four multiplications per m16k16 fragment; after it they fold a
 // zero-started partial sum into the accumulators, one fma per accumulator and
-// group. The latter wins, and rounds less, while the warp has few tokens.
+// group (kScaleAfter). The latter wins, and rounds less, while the warp has few
+// tokens; scales that type A cannot hold have no other place.
+//
+// Accumulation in float16 (kHalfAccumulate) sums at most the four MMAs of a
+// unit, or those of a scale group if they are fewer, in float16, then in
+// float32: the MMA has the rate of float16 and K has no limit.
+//
+// Weights stay a power of two away from their values where that saves work
+// (see numeric/); the epilogue takes it off.
 #ifndef HONE_DEVICE_MMA_WARP_TILE_CUH_
 #define HONE_DEVICE_MMA_WARP_TILE_CUH_
 
 #include "kernels/device/memory/tile_loader.cuh"
-#include "kernels/device/numeric/dequant.cuh"
+#include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/numeric/float16.cuh"
 #include "kernels/device/ptx/core.cuh"
 #include "kernels/device/ptx/mma_sync.cuh"
 
 namespace hone {
+
+template <bool kHalf>
+struct ChooseAccumulator {
+  using Type = float[4];
+};
+template <>
+struct ChooseAccumulator<true> {
+  using Type = u32[2];
+};
 
 template <typename Config>
 class WarpTile {
@@ -27,7 +44,7 @@ class WarpTile {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
 #pragma unroll
-      for (int j = 0; j < kTokens; ++j) Zero(sum_[i][j]);
+      for (int j = 0; j < kTokens; ++j) SetZero(sum_[i][j]);
     }
     const int thread = static_cast<int>(ptx::ThreadIdX());
     lane_ = thread % 32;
@@ -35,6 +52,33 @@ class WarpTile {
     warp_n_ = warp % Config::kWarpsN;
     warp_m_ = warp / Config::kWarpsN % Config::kWarpsM;
     warp_k_ = warp / (Config::kWarpsN * Config::kWarpsM);
+  }
+
+  // Zero points of a layer without groups, which the mainloop never reloads;
+  // `entries` are those of the tile's first unit, `units` what is left of them.
+  __device__ __forceinline__ void LoadChannelZeros(const u8* entries,
+                                                   int units) {
+    if constexpr (kHasZero && !kGrouped) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        const int row = warp_n_ * Config::kWarpN + i * 16;
+        const int unit = row / layout::kUnitRows;
+        if (unit >= units) {
+          zeros_[i] = {0, 0};
+          continue;
+        }
+        const u8* pair = entries + unit * Config::kEntryBytes + ZeroOffset(row);
+        u32 codes;
+        if constexpr (Zero::kBits == 4) {
+          codes = ptx::LoadConstant1(pair);
+        } else if constexpr (Zero::kBits == 8) {
+          codes = ptx::LoadConstant2(pair);
+        } else {
+          codes = ptx::LoadConstant4(pair);
+        }
+        zeros_[i] = Zero::template Negated<Type>(codes);
+      }
+    }
   }
 
   // Adds the stage's products.
@@ -58,8 +102,11 @@ class WarpTile {
  private:
   using S = Stage<Config>;
   using Type = typename Config::AType;
-  using Decode = Dequant<Config::kBBits, Type>;
+  using Weight = typename Config::Weight;
+  using Scale = typename Config::Scale;
+  using Zero = typename Config::Zero;
 
+  static constexpr bool kPaired = kTokens % 2 == 0;
   static constexpr int kUnits = Config::kWarpK / layout::kUnitColumns;
   static constexpr int kSteps = Config::kWarpK / 16;
   // m16k16 steps of this warp that share one scale.
@@ -67,11 +114,22 @@ class WarpTile {
   static constexpr int kScaleSteps = kGrouped && Config::kGroup < Config::kWarpK
                                          ? Config::kGroup / 16
                                          : kSteps;
-  static constexpr bool kScaleAfter =
-      kGrouped && kTokens < kScaleSteps && kTokens <= 4;
+  static constexpr bool kScaleAfter = Config::kScaleAfter;
+  static constexpr bool kScaleBefore = kGrouped && !kScaleAfter;
+  static constexpr bool kHasZero = Zero::kBits != 0;
+  // Sums that start at zero and join the accumulators after kPartialSteps.
+  static constexpr bool kPartial = kScaleAfter || Config::kHalfAccumulate;
+  static constexpr int kPartialSteps = !Config::kHalfAccumulate ? kScaleSteps
+                                       : kScaleAfter && kScaleSteps < 4
+                                           ? kScaleSteps
+                                           : 4;
+  using Partial = typename ChooseAccumulator<Config::kHalfAccumulate>::Type;
 
-  static __device__ __forceinline__ void Zero(float (&d)[4]) {
+  static __device__ __forceinline__ void SetZero(float (&d)[4]) {
     d[0] = d[1] = d[2] = d[3] = 0.0f;
+  }
+  static __device__ __forceinline__ void SetZero(u32 (&d)[2]) {
+    d[0] = d[1] = 0;
   }
 
   // Column in the stage of the warp's m16k16 step `step`.
@@ -79,103 +137,164 @@ class WarpTile {
     return (S::kPrivateRings ? 0 : warp_k_ * Config::kWarpK) + step * 16;
   }
 
-  // Two scales (rows g and g + 8 of a block) for the group of step `step`.
-  __device__ __forceinline__ u32 LoadScales(u32 stage, int step,
-                                            int block) const {
+  // Offset in an entry of the pair of zero points of rows g and g + 8 of the
+  // block at `row`.
+  __device__ __forceinline__ u32 ZeroOffset(int row) const {
+    return Config::kEntryScaleBytes +
+           (row % layout::kUnitRows + lane_ / 4 * 2) * Zero::kBits / 8;
+  }
+
+  // Scales (of rows g and g + 8 of each block) and zero points for the group of
+  // step `step`.
+  __device__ __forceinline__ void LoadEntries(u32 stage, int step) {
     // A stage inside a larger group has its one group at index 0.
     const int group =
         Config::kGroup >= S::kColumns ? 0 : Column(step) / Config::kGroup;
-    const int row = warp_n_ * Config::kWarpN + block * 16;
-    return ptx::LoadShared4(
-        stage + S::kScaleOffset +
-        ((row / layout::kUnitRows * S::kGroups + group) * layout::kUnitRows +
-         row % layout::kUnitRows + lane_ / 4 * 2) *
-            2);
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      const int row = warp_n_ * Config::kWarpN + i * 16;
+      const u32 entry =
+          stage + S::kScaleOffset +
+          (row / layout::kUnitRows * S::kGroups + group) * Config::kEntryBytes;
+      const u32 pair =
+          entry + (row % layout::kUnitRows + lane_ / 4 * 2) * Scale::kBits / 8;
+      if constexpr (Config::kBlockScale) {
+        scales_[i] = ptx::LoadShared4(entry);
+      } else if constexpr (Scale::kBits == 8) {
+        scales_[i] = ptx::LoadShared2(pair);
+      } else {
+        scales_[i] = ptx::LoadShared4(pair);
+      }
+      if constexpr (kScaleBefore) {
+        scales_[i] = Scale::template Pair<Type>(scales_[i]);
+      }
+      if constexpr (kHasZero) {
+        const u32 zero = entry + ZeroOffset(row);
+        u32 codes;
+        if constexpr (Zero::kBits == 4) {
+          codes = ptx::LoadShared1(zero);
+        } else if constexpr (Zero::kBits == 8) {
+          codes = ptx::LoadShared2(zero);
+        } else {
+          codes = ptx::LoadShared4(zero);
+        }
+        zeros_[i] = Zero::template Negated<Type>(codes);
+      }
+    }
   }
 
-  __device__ __forceinline__ void LoadWords(u32 stage, int unit, int block,
-                                            int group, u32 (&words)[4]) const {
-    constexpr int kGroupsPerBlock = Config::kBBits / 4;
+  // The lane's words of a block, in the widest loads (see packed_layout.cuh).
+  __device__ __forceinline__ void LoadWords(
+      u32 stage, int unit, int block, u32 (&words)[Config::kBBits]) const {
+    constexpr int kBits = Config::kBBits;
     const int row = warp_n_ * Config::kWarpN + block * 16;
     const u32 address =
         stage + S::kBOffset +
         (row / layout::kUnitRows * S::kUnitsK + unit) * S::kUnitBytes +
-        (row % layout::kUnitRows / 16 * kGroupsPerBlock + group) * 512 +
-        lane_ * 16;
-    const Words4 v = ptx::LoadShared16(address);
-    words[0] = v.w[0];
-    words[1] = v.w[1];
-    words[2] = v.w[2];
-    words[3] = v.w[3];
+        row % layout::kUnitRows / 16 * (kBits * 128);
+#pragma unroll
+    for (int w = 0; w + 4 <= kBits; w += 4) {
+      const Words4 v = ptx::LoadShared16(address + w * 128 + lane_ * 16);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[w + i] = v.w[i];
+    }
+    constexpr int kFours = kBits / 4 * 4;
+    if constexpr (kBits % 4 >= 2) {
+      ptx::LoadShared8(address + kFours * 128 + lane_ * 8, words[kFours],
+                       words[kFours + 1]);
+    }
+    if constexpr (kBits % 2 == 1) {
+      words[kBits - 1] =
+          ptx::LoadShared4(address + (kBits - 1) * 128 + lane_ * 4);
+    }
+  }
+
+  // Adds a partial sum to the accumulators, scaled if it is not yet.
+  __device__ __forceinline__ void Flush(int i, int j) {
+    float v[4];
+    ToFloats(partial_[i][j], v);
+    if constexpr (kScaleAfter) {
+      float low;
+      float high;
+      if constexpr (Config::kBlockScale) {
+        low = high = ptx::BitsToFloat(scales_[i]);
+      } else {
+        constexpr u32 kMask = (1u << Scale::kBits) - 1;
+        low = Scale::ToFloat(scales_[i] & kMask);
+        high = Scale::ToFloat(scales_[i] >> Scale::kBits);
+      }
+      sum_[i][j][0] += v[0] * low;
+      sum_[i][j][1] += v[1] * low;
+      sum_[i][j][2] += v[2] * high;
+      sum_[i][j][3] += v[3] * high;
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum_[i][j][e] += v[e];
+    }
+  }
+  static __device__ __forceinline__ void ToFloats(const float (&d)[4],
+                                                  float (&v)[4]) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[e] = d[e];
+  }
+  static __device__ __forceinline__ void ToFloats(const u32 (&d)[2],
+                                                  float (&v)[4]) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      v[e] = Type::ToFloat(static_cast<u16>(d[e / 2] >> (e % 2 * 16)));
+    }
   }
 
   // The warp's unit `u` of 64 columns.
   __device__ __forceinline__ void AccumulateUnit(u32 stage, int u) {
     const int unit = Column(u * 4) / layout::kUnitColumns;
-    // 4 bits: one 16-byte load has all four steps; 8 bits: two of them.
-    constexpr int kLoads = Config::kBBits / 4;
-    constexpr int kStepsPerLoad = 4 / kLoads;
-    u32 words[kBlocks][kLoads][4];
+    u32 words[kBlocks][Config::kBBits];
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-#pragma unroll
-      for (int l = 0; l < kLoads; ++l) {
-        LoadWords(stage, unit, i, l, words[i][l]);
-      }
-    }
+    for (int i = 0; i < kBlocks; ++i) LoadWords(stage, unit, i, words[i]);
     // Activations of one step for token tiles in pairs, or of two steps for
     // an odd number of tiles: either way one ldmatrix brings four registers.
     u32 x[kTokens][kPaired ? 2 : 4];
+    AccumulateStep<0>(stage, u, words, x);
+    AccumulateStep<1>(stage, u, words, x);
+    AccumulateStep<2>(stage, u, words, x);
+    AccumulateStep<3>(stage, u, words, x);
+  }
+
+  template <int kStep>
+  __device__ __forceinline__ void AccumulateStep(
+      u32 stage, int u, const u32 (&words)[kBlocks][Config::kBBits],
+      u32 (&x)[kTokens][kPaired ? 2 : 4]) {
+    const int step = u * 4 + kStep;
+    LoadActivations(stage, Column(u * 4) / layout::kUnitColumns, kStep, x);
+    if constexpr (kGrouped) {
+      if (step % kScaleSteps == 0) LoadEntries(stage, step);
+    }
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      LoadActivations(stage, unit, s, x);
-      const int step = u * 4 + s;
-      if constexpr (kGrouped) {
-        if (step % kScaleSteps == 0) {
-#pragma unroll
-          for (int i = 0; i < kBlocks; ++i) {
-            scales_[i] = LoadScales(stage, step, i);
-          }
-        }
+    for (int i = 0; i < kBlocks; ++i) {
+      u32 w[4];
+      DequantFragment<Weight, Type, Config::kExactWeights, kStep>(
+          words[i], zeros_[kHasZero ? i : 0], w);
+      if constexpr (kScaleBefore) {
+        const u32 low = ptx::Permute(scales_[i], 0, 0x1010);
+        const u32 high = ptx::Permute(scales_[i], 0, 0x3232);
+        w[0] = Type::Mul2(w[0], low);
+        w[1] = Type::Mul2(w[1], high);
+        w[2] = Type::Mul2(w[2], low);
+        w[3] = Type::Mul2(w[3], high);
       }
 #pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        u32 w[4];
-        Decode::Fragment(
-            &words[i][s / kStepsPerLoad][s % kStepsPerLoad * Decode::kWords],
-            w);
-        if constexpr (kGrouped && !kScaleAfter) {
-          const u32 low = ptx::Permute(scales_[i], 0, 0x1010);
-          const u32 high = ptx::Permute(scales_[i], 0, 0x3232);
-          w[0] = Type::Mul2(w[0], low);
-          w[1] = Type::Mul2(w[1], high);
-          w[2] = Type::Mul2(w[2], low);
-          w[3] = Type::Mul2(w[3], high);
-        }
-#pragma unroll
-        for (int j = 0; j < kTokens; ++j) {
-          const int k = kPaired ? 0 : s % 2 * 2;
-          if constexpr (kScaleAfter) {
-            if (step % kScaleSteps == 0) Zero(partial_[i][j]);
-            Type::Mma(partial_[i][j], w, x[j][k], x[j][k + 1]);
-            if (step % kScaleSteps == kScaleSteps - 1) {
-              const float low = Type::ToFloat(static_cast<u16>(scales_[i]));
-              const float high =
-                  Type::ToFloat(static_cast<u16>(scales_[i] >> 16));
-              sum_[i][j][0] += partial_[i][j][0] * low;
-              sum_[i][j][1] += partial_[i][j][1] * low;
-              sum_[i][j][2] += partial_[i][j][2] * high;
-              sum_[i][j][3] += partial_[i][j][3] * high;
-            }
-          } else {
-            Type::Mma(sum_[i][j], w, x[j][k], x[j][k + 1]);
-          }
+      for (int j = 0; j < kTokens; ++j) {
+        constexpr int k = kPaired ? 0 : kStep % 2 * 2;
+        if constexpr (kPartial) {
+          if (step % kPartialSteps == 0) SetZero(partial_[i][j]);
+          Type::Mma(partial_[i][j], w, x[j][k], x[j][k + 1]);
+          if (step % kPartialSteps == kPartialSteps - 1) Flush(i, j);
+        } else {
+          Type::Mma(sum_[i][j], w, x[j][k], x[j][k + 1]);
         }
       }
     }
   }
-
-  static constexpr bool kPaired = kTokens % 2 == 0;
 
   __device__ __forceinline__ void LoadActivations(
       u32 stage, int unit, int s, u32 (&x)[kTokens][kPaired ? 2 : 4]) const {
@@ -202,9 +321,11 @@ class WarpTile {
   }
 
   float sum_[kBlocks][kTokens][4];
-  // Within a group: its products not yet scaled, and its scales.
-  float partial_[kScaleAfter ? kBlocks : 1][kScaleAfter ? kTokens : 1][4];
+  // Products not yet in the accumulators.
+  Partial partial_[kPartial ? kBlocks : 1][kPartial ? kTokens : 1];
+  // Of the current group: as stored, or as pairs of Type before the MMA.
   u32 scales_[kGrouped ? kBlocks : 1];
+  ZeroPair zeros_[kHasZero ? kBlocks : 1];
   int lane_;
   int warp_m_;
   int warp_n_;

@@ -65,6 +65,24 @@ __device__ __forceinline__ u32 LoadShared4(u32 address) {
   return v;
 }
 
+__device__ __forceinline__ void LoadShared8(u32 address, u32& a, u32& b) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(a), "=r"(b)
+               : "r"(address));
+}
+
+__device__ __forceinline__ u32 LoadShared2(u32 address) {
+  u16 v;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(v) : "r"(address));
+  return v;
+}
+
+__device__ __forceinline__ u32 LoadShared1(u32 address) {
+  u32 v;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address));
+  return v;
+}
+
 __device__ __forceinline__ void StoreShared4(u32 address, u32 value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
@@ -80,6 +98,11 @@ __device__ __forceinline__ void StoreShared16(u32 address, const Words4& v) {
 }
 
 // Data that nobody writes during the launch; the compiler may move these.
+__device__ __forceinline__ u32 LoadConstant1(const void* pointer) {
+  u32 v;
+  asm("ld.global.nc.u8 %0, [%1];" : "=r"(v) : "l"(pointer));
+  return v;
+}
 __device__ __forceinline__ u16 LoadConstant2(const void* pointer) {
   u16 v;
   asm("ld.global.nc.b16 %0, [%1];" : "=h"(v) : "l"(pointer));

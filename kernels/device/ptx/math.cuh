@@ -13,6 +13,19 @@ __device__ __forceinline__ u32 AndOr(u32 a, u32 b, u32 c) {
   return d;
 }
 
+// (~a & b) | c.
+__device__ __forceinline__ u32 AndNotOr(u32 a, u32 b, u32 c) {
+  u32 d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xae;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+
+__device__ __forceinline__ u32 RotateRight(u32 a, u32 bits) {
+  u32 d;
+  asm("shf.r.wrap.b32 %0, %1, %1, %2;" : "=r"(d) : "r"(a), "r"(bits));
+  return d;
+}
+
 // Byte i of the result is byte (selector >> 4i) & 7 of {b, a}.
 __device__ __forceinline__ u32 Permute(u32 a, u32 b, u32 selector) {
   u32 d;

@@ -1,4 +1,4 @@
-// ldmatrix and mma.sync m16n8k16 with float32 accumulators (SM80).
+// ldmatrix and mma.sync m16n8k16 (SM80).
 #ifndef HONE_DEVICE_PTX_MMA_SYNC_CUH_
 #define HONE_DEVICE_PTX_MMA_SYNC_CUH_
 
@@ -16,12 +16,20 @@ __device__ __forceinline__ void LoadMatrix4(u32 (&d)[4], u32 address) {
       : "memory");
 }
 
-// d += a · b.
+// d += a · b, in float32 or, two values a register, in float16.
 __device__ __forceinline__ void MmaHalf(float (&d)[4], const u32 (&a)[4],
                                         u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void MmaHalf(u32 (&d)[2], const u32 (&a)[4], u32 b0,
+                                        u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "
+      "{%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+      : "+r"(d[0]), "+r"(d[1])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 

@@ -87,7 +87,7 @@ TEST(CodegenTest, IdentityDependsOnCubinAndLaunch) {
 }
 
 TEST(EmbeddedTest, FlattensEachFileOnce) {
-  const std::string all = FlattenedDeviceSource("gemm/mma_sync_gemm.cuh");
+  const std::string all = FlattenedDeviceSource({"gemm/mma_sync_gemm.cuh"});
   const std::string marker = "struct alignas(16) Words4";
   const size_t first = all.find(marker);
   ASSERT_NE(first, std::string::npos);

@@ -3,60 +3,69 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/config/data_type.h"
+#include "tests/kernels/format_list.h"
+#include "tuner/measure/operands.h"
 
 namespace hone {
 namespace {
 
 using testing::DoubleNear;
 
-struct TypePair {
-  int generator;
-  DataType type;
-};
-const TypePair kTypes[] = {{generator::kHalf, kFloat16},
-                           {generator::kBrain, kBfloat16}};
+std::vector<DataType> AllTypes() {
+  std::vector<DataType> types = WeightTypes(kBfloat16);
+  types.insert(types.end(), {kFloat16, kBfloat16, kFloat8e8m0});
+  return types;
+}
 
 TEST(GeneratorTest, DecodesEveryCode) {
-  for (const TypePair& t : kTypes) {
-    for (uint32_t code = 0; code < 65536; ++code) {
-      const double expected = t.type.Decode(code);
-      const double found = generator::Decode(code, t.generator);
+  for (const DataType type : AllTypes()) {
+    const int format = GeneratorType(type);
+    for (uint32_t code = 0; code < 1u << type.bits(); ++code) {
+      const double expected = type.Decode(code);
+      const double found = generator::Decode(code, format);
       if (std::isnan(expected)) {
-        EXPECT_TRUE(std::isnan(found)) << code;
+        EXPECT_TRUE(std::isnan(found)) << type.ToString() << " " << code;
       } else {
-        EXPECT_EQ(found, expected) << code;
+        ASSERT_EQ(found, expected) << type.ToString() << " " << code;
         EXPECT_EQ(std::signbit(found), std::signbit(expected)) << code;
       }
     }
   }
+  EXPECT_EQ(generator::Decode(0x3fc00000, generator::kSingle), 1.5f);
+  EXPECT_EQ(generator::Encode(-2.0f, generator::kSingle), 0xc0000000);
 }
 
 TEST(GeneratorTest, EncodesAsDataTypeDoes) {
-  for (const TypePair& t : kTypes) {
+  for (const DataType type : AllTypes()) {
+    const int format = GeneratorType(type);
+    const auto check = [&](float f) {
+      ASSERT_EQ(generator::Encode(f, format), type.Encode(f))
+          << type.ToString() << " " << f;
+    };
     // Every finite code, and the floats just around the middle to the next.
-    for (uint32_t code = 0; code < 65536; ++code) {
-      const double value = t.type.Decode(code);
+    for (uint32_t code = 0; code < 1u << type.bits(); ++code) {
+      const double value = type.Decode(code);
       if (!std::isfinite(value)) continue;
       const auto exact = static_cast<float>(value);
-      EXPECT_EQ(generator::Encode(exact, t.generator), code);
-      const double next = t.type.Decode(code + 1);
-      if ((code & 0x7fff) == 0x7fff || !std::isfinite(next)) continue;
+      check(exact);
+      const double next = type.Decode(code + 1);
+      if (!std::isfinite(next)) continue;
       const auto middle = static_cast<float>((value + next) / 2);
       for (const float f :
            {middle,
             std::nextafterf(middle, std::numeric_limits<float>::infinity()),
             std::nextafterf(middle, -std::numeric_limits<float>::infinity())}) {
-        EXPECT_EQ(generator::Encode(f, t.generator), t.type.Encode(f))
-            << f << " near code " << code;
+        check(f);
       }
     }
-    for (const float f :
-         {1e30f, -1e30f, 65504.0f, 65519.0f, 65520.0f, 1e-30f}) {
-      EXPECT_EQ(generator::Encode(f, t.generator), t.type.Encode(f)) << f;
+    for (const float f : {1e30f, -1e30f, 65504.0f, 65519.0f, 65520.0f, 1e-30f,
+                          -1e-42f, 300.0f, -300.0f, 0.0f}) {
+      check(f);
     }
   }
 }
@@ -84,10 +93,23 @@ TEST(GeneratorTest, ActivationsAreNormalAndNeverTheSameTwice) {
 
 TEST(GeneratorTest, WeightCodesAreUniform) {
   int histogram[16] = {};
-  for (int i = 0; i < 16000; ++i) ++histogram[generator::WeightCode(3, i, 4)];
+  for (int i = 0; i < 16000; ++i) {
+    ++histogram[generator::WeightCode(3, i, GeneratorType(kInt4), 4)];
+  }
   for (const int count : histogram) {
     EXPECT_GT(count, 850);
     EXPECT_LT(count, 1150);
+  }
+}
+
+TEST(GeneratorTest, WeightCodesAreFiniteAndOfModestSize) {
+  for (const DataType type : AllTypes()) {
+    if (type.bits() > 8 || type.is_e8m0()) continue;
+    for (int i = 0; i < 2000; ++i) {
+      const double value = type.Decode(
+          generator::WeightCode(3, i, GeneratorType(type), type.bits()));
+      ASSERT_LE(std::fabs(value), 512) << type.ToString();
+    }
   }
 }
 

@@ -1,12 +1,19 @@
 // The parts of the measurer that need no GPU.
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/device/memory/packed_layout.cuh"
+#include "kernels/emulator/emulator.h"
 #include "kernels/jit/nvrtc.h"
 #include "kernels/pack/pack.h"
 #include "kernels/reference/reference.h"
+#include "tests/kernels/format_list.h"
 #include "tuner/measure/device_reference.h"
 #include "tuner/measure/gate.h"
 #include "tuner/measure/gpu_measurer.h"
@@ -121,10 +128,10 @@ TEST(OperandsTest, TheSmallestScaleStaysNormal) {
 
 TEST(OperandsTest, RefusalsNameTheField) {
   Problem problem = MakeProblem(64, 64);
-  problem.layer.b = kFloat4e2m1;
+  problem.layer.a = kFloat8e4m3;
   const absl::Status status = CheckOperands(problem);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("b float4e2m1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer.a = float8e4m3"));
 }
 
 TEST(HelperKernelsTest, CompileForEveryArchitectureWithoutSpills) {
@@ -138,6 +145,140 @@ TEST(HelperKernelsTest, CompileForEveryArchitectureWithoutSpills) {
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_TRUE(result->ok()) << result->log;
     EXPECT_EQ(result->resources.spill_store_bytes, 0) << result->log;
+  }
+}
+
+// The helpers' kernels as functions that a launch of buffers and integers can
+// call, with a format's numbers rendered in.
+std::string EmulatedSource(const Problem& problem, int64_t m, uint64_t seed) {
+  const LayerConfig& layer = problem.layer;
+  const generator::WeightFormat f = GeneratorFormat(layer);
+  return absl::StrCat(
+      absl::StrReplaceAll(
+          HelperSource(),
+          {{"__noinline__", "inline"},  // the emulator has no calls
+           {"extern \"C\" __global__ void __launch_bounds__(256)\n    "
+            "hone_reference(",
+            "__device__ void hone_reference("},
+           {"extern \"C\" __global__ void hone_fill_weights(",
+            "__device__ void hone_fill_weights("},
+           {"extern \"C\" __global__ void hone_fill_scales(",
+            "__device__ void hone_fill_scales("}}),
+      "__device__ WeightFormat Format() { return {", f.bits, ",",
+      f.sign_magnitude, ",", f.stored_xor, ",", f.format, ",", f.scale_format,
+      ",", f.zero_format, ",", f.scale_bits, ",", f.zero_bits, ",", f.block,
+      ",", f.group, ",", f.group_n, ",", f.groups, ",", f.entry_bytes, ",",
+      f.entry_scale_bytes, ",", f.tensor_scale, ",", f.tensor_offset, "}; }\n",
+      "extern \"C\" __global__ void fill(U32* b, unsigned char* s, int) {\n",
+      "  hone_fill_weights(b, ", layout::RoundUp(layer.n, 64), ", ",
+      layout::RoundUp(layer.k, 64), ", ", layer.k, ", ", seed,
+      ", Format());\n  hone_fill_scales(s, ", layout::RoundUp(layer.n, 64),
+      ", ", seed,
+      absl::StrFormat(", %af, %af", ScaleBase(layer), TensorScale(layer)),
+      ", Format());\n}\n",
+      "extern \"C\" __global__ void reference(\n"
+      "    const unsigned short* a, const U32* b, const unsigned char* s,\n"
+      "    const unsigned short* bias, unsigned char* c, const int* rows,\n"
+      "    int) {\n  hone_reference(a, b, s, ",
+      layer.bias ? "bias" : "nullptr", ", rows, ", m, ", ", layer.n, ", ",
+      layer.k, ", Format(), ", GeneratorType(layer.a), ", ",
+      GeneratorType(layer.c), absl::StrFormat(", %a", MagnitudeFloor(layer)),
+      ",\n      (double*)c, (float*)(c + ", m * layer.n * 8, "));\n}\n");
+}
+
+// Operands and reference of some formats, on the emulator: what the device
+// makes is what the host makes, and the oracle's products.
+TEST(HelperKernelsTest, MakeTheHostsOperandsAndTheOraclesResults) {
+  const auto nvrtc = Nvrtc::Create(LibrarySearchFromEnvironment(std::getenv));
+  ASSERT_TRUE(nvrtc.ok()) << nvrtc.status();
+  constexpr uint64_t kSeed = 9;
+  constexpr int64_t kM = 3;
+  using enum ScaleGranularity;
+  LayerConfig mxfp4 = MakeLayer(70, 100, kBfloat16, kInt4, {kNone, kFloat16});
+  ASSERT_TRUE(ApplyPreset("nvfp4", mxfp4).ok());
+  for (const LayerConfig& layer :
+       {MakeLayer(70, 100, kFloat16, DataType::Int(3), {kGroup, kFloat16, 32}),
+        MakeLayer(65, 90, kBfloat16, DataType::Uint(4), {kGroup, kBfloat16, 64},
+                  ZeroPoint::kInteger),
+        MakeLayer(65, 90, kFloat16, DataType::Uint(7), {kChannel, kFloat8e5m2},
+                  ZeroPoint::kFloat),
+        MakeLayer(70, 300, kFloat16, DataType::Float(0, 4),
+                  {kBlock, kFloat32, 128, 64}),
+        mxfp4}) {
+    Problem problem;
+    problem.layer = layer;
+    problem.layer.bias = layer.n == 65;
+    SCOPED_TRACE(problem.ToString());
+    CompileRequest request;
+    request.source = EmulatedSource(problem, kM, kSeed);
+    request.arch = "sm_80";
+    const auto compiled = (*nvrtc)->Compile(request);
+    ASSERT_TRUE(compiled.ok() && compiled->ok()) << compiled->log;
+    const auto module = emulator::Module::Parse(compiled->ptx);
+    ASSERT_TRUE(module.ok()) << module.status();
+
+    PackedWeights packed;
+    packed.b.resize(PackedWeightBytes(layer));
+    packed.scales.resize(PackedScaleBytes(layer));
+    LaunchPlan plan;
+    plan.kernel_name = "fill";
+    plan.block.x = 256;
+    plan.args = {{LaunchArg::Kind::kBuffer, BufferRole::kB, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kBScale, 0},
+                 {LaunchArg::Kind::kInt32, BufferRole::kA, 0}};
+    emulator::Bindings bindings;
+    bindings[BufferRole::kB] = {packed.b.data(), packed.b.size(), true, false};
+    bindings[BufferRole::kBScale] = {packed.scales.data(), packed.scales.size(),
+                                     true, true};
+    auto stats = emulator::Execute(*module, plan, bindings, {});
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    const auto host = MakeHostOperands(problem, kM, kSeed);
+    ASSERT_TRUE(host.ok()) << host.status();
+    const auto weights = Unpack(layer, packed);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_EQ(weights->codes, host->weights.codes);
+    EXPECT_EQ(weights->scales, host->weights.scales);
+    EXPECT_EQ(weights->zeros, host->weights.zeros);
+    EXPECT_EQ(weights->tensor_scale, host->weights.tensor_scale);
+    ASSERT_TRUE(Pack(layer, host->weights).ok());
+
+    const OracleResult oracle =
+        Oracle(problem, kM, host->a, host->weights, host->bias);
+    std::vector<std::byte> out(kM * layer.n * 12);
+    std::vector<int32_t> rows = {0, 1, 2};
+    auto a = host->a;
+    auto bias = host->bias;
+    bias.resize(layer.n);
+    const auto read_only = [](auto& data) {
+      return emulator::HostBuffer{reinterpret_cast<std::byte*>(data.data()),
+                                  data.size() * sizeof(data[0]), false, true};
+    };
+    bindings[BufferRole::kB] = read_only(packed.b);
+    bindings[BufferRole::kBScale] = read_only(packed.scales);
+    bindings[BufferRole::kA] = read_only(a);
+    bindings[BufferRole::kBias] = read_only(bias);
+    bindings[BufferRole::kC] = {out.data(), out.size(), true, false};
+    bindings[BufferRole::kWorkspace] = read_only(rows);
+    plan.kernel_name = "reference";
+    plan.grid.x = static_cast<uint32_t>((layer.n + 63) / 64);
+    plan.args = {{LaunchArg::Kind::kBuffer, BufferRole::kA, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kB, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kBScale, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kBias, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kC, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kWorkspace, 0},
+                 {LaunchArg::Kind::kInt32, BufferRole::kA, 0}};
+    plan.workspace_bytes = rows.size() * 4;
+    stats = emulator::Execute(*module, plan, bindings, {});
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    for (int64_t i = 0; i < kM * layer.n; ++i) {
+      double c = 0;
+      float magnitude = 0;
+      std::memcpy(&c, out.data() + i * 8, 8);
+      std::memcpy(&magnitude, out.data() + kM * layer.n * 8 + i * 4, 4);
+      ASSERT_NEAR(c, oracle.c[i], 1e-12 * oracle.magnitude[i]) << i;
+      ASSERT_NEAR(magnitude, oracle.magnitude[i], 1e-6 * oracle.magnitude[i]);
+    }
   }
 }
 

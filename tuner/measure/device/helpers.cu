@@ -38,29 +38,91 @@ extern "C" __global__ void hone_fill_bias(unsigned short* out, U64 count,
   }
 }
 
-// `packed` must be zero before. Columns past k hold the code of the value 0,
-// rows past n any code.
+// Columns past k hold the code 0, rows past n any code. A thread makes the
+// words of one lane of one block.
 extern "C" __global__ void hone_fill_weights(U32* packed, U64 n_padded,
                                              U64 k_padded, U64 k, U64 seed,
-                                             int bits) {
-  const U64 count = n_padded * k_padded;
+                                             WeightFormat format) {
+  const U64 units_k = k_padded / hone::layout::kUnitColumns;
+  const U64 count = n_padded / 16 * units_k * 32;
   for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
-    const U64 column = i % k_padded;
-    const U32 code =
-        column < k ? WeightCode(seed, i, bits) : 1u << (bits - 1);
-    const U64 bit = hone::layout::CodeBitOffset(i / k_padded, column,
-                                                k_padded, bits);
-    atomicOr(packed + bit / 32, code << (bit % 32));
+    const int lane = static_cast<int>(i % 32);
+    const U64 block = i / 32;
+    const U64 unit = block / 4;
+    const U64 n0 = unit / units_k * 64 + block % 4 * 16 + lane / 4;
+    const U64 k0 = unit % units_k * 64 + lane % 4 * 2;
+    U32 words[8] = {};
+#pragma unroll 1
+    for (int place = 0; place < 32; ++place) {
+      const int reg = place / 2;
+      const U64 row = n0 + reg % 2 * 8;
+      const U64 column = k0 + reg / 4 * 16 + reg % 4 / 2 * 8 + place % 2;
+      U32 code = column < k ? WeightCode(seed, row * k_padded + column,
+                                         format.format, format.bits)
+                            : 0;
+      code ^= static_cast<U32>(format.stored_xor);
+#pragma unroll 1
+      for (int j = 0; j < format.bits; ++j) {
+        const hone::layout::BitPlace at = hone::layout::PlaceOf(
+            format.bits, format.sign_magnitude != 0, reg, place % 2, j);
+        words[at.word] |= (code >> j & 1) << at.bit;
+      }
+    }
+    U32* to = packed + block * 32 * format.bits;
+    for (int w = 0; w < format.bits; ++w) {
+      to[hone::layout::WordIndex(format.bits, lane, w)] = words[w];
+    }
   }
 }
 
-extern "C" __global__ void hone_fill_scales(unsigned short* out, U64 n_padded,
-                                            U64 groups, U64 seed, float base,
-                                            int type) {
-  const U64 count = n_padded * groups;
+// Fields of 4 bits come in pairs: both of a pair of rows at once.
+__device__ inline void PutPair(unsigned char* to, int pair, int bits, U32 low,
+                               U32 high) {
+  if (bits == 4) {
+    to[pair] = static_cast<unsigned char>(low | high << 4);
+    return;
+  }
+  for (int byte = 0; byte < bits / 8; ++byte) {
+    to[2 * pair * bits / 8 + byte] = static_cast<unsigned char>(low >> 8 * byte);
+    to[(2 * pair + 1) * bits / 8 + byte] =
+        static_cast<unsigned char>(high >> 8 * byte);
+  }
+}
+
+// The scale tensor: a thread makes the pair of rows g and g + 8 of a block in
+// one entry. `tensor` is the tensor scale.
+extern "C" __global__ void hone_fill_scales(unsigned char* out, U64 n_padded,
+                                            U64 seed, float base, float tensor,
+                                            WeightFormat format) {
+  const U64 groups = format.groups;
+  const U64 count = n_padded / 2 * groups;
   for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
-    out[hone::layout::ScaleIndex(i / groups, i % groups, groups)] =
-        static_cast<unsigned short>(ScaleCode(seed, i, base, type));
+    const int pair = static_cast<int>(i % 32);
+    const U64 entry = i / 32;
+    const U64 group = entry % groups;
+    const U64 row = entry / groups * 64 + pair / 8 * 16 + pair % 8;
+    unsigned char* to = out + entry * format.entry_bytes;
+    if (format.block != 0 && pair < 2) {
+      const U32 code = ScaleCode(seed, row / format.group_n * groups + group,
+                                 base, format.scale_format);
+      PutPair(to, pair, 32, code, code);
+    }
+    if (format.scale_bits != 0) {
+      PutPair(to, pair, format.scale_bits,
+              ScaleCode(seed, row * groups + group, base, format.scale_format),
+              ScaleCode(seed, (row + 8) * groups + group, base,
+                        format.scale_format));
+    }
+    if (format.zero_bits != 0) {
+      PutPair(to + format.entry_scale_bytes, pair, format.zero_bits,
+              ZeroCode(seed, row * groups + group, format.zero_format,
+                       format.bits),
+              ZeroCode(seed, (row + 8) * groups + group, format.zero_format,
+                       format.bits));
+    }
+  }
+  if (format.tensor_scale != 0 && GlobalThread() == 0) {
+    PutPair(out + format.tensor_offset, 0, 32, FloatToBits(tensor), 0);
   }
 }
 
@@ -117,23 +179,69 @@ extern "C" __global__ void __launch_bounds__(512)
   }
 }
 
+// A field of an entry.
+__device__ inline U32 GetField(const unsigned char* from, int index, int bits) {
+  if (bits == 4) return from[index / 2] >> (index % 2 * 4) & 15;
+  U32 value = 0;
+  for (int byte = 0; byte < bits / 8; ++byte) {
+    value |= static_cast<U32>(from[index * bits / 8 + byte]) << 8 * byte;
+  }
+  return value;
+}
+
+// Decode(), once in the code: it has a branch for every kind of format.
+__device__ __noinline__ double Value(U32 code, int format) {
+  return Decode(code, format);
+}
+
+// B[n][kk]: (code − zero) · scale · tensor scale, exact in double but for the
+// last product.
+__device__ __noinline__ double Weight(const U32* packed, const unsigned char* scales,
+                                int n, int kk, int k,
+                                const WeightFormat& format) {
+  const U32 code =
+      hone::layout::ReadCode(packed, n, kk, k, format.bits,
+                             format.sign_magnitude != 0) ^
+      static_cast<U32>(format.stored_xor);
+  double value = Value(code, format.format);
+  const int group = format.group == 0 ? 0 : kk / format.group;
+  const unsigned char* entry =
+      scales + (static_cast<U64>(n) / 64 * format.groups + group) *
+                   format.entry_bytes;
+  const int index = hone::layout::LaneOrder(n);
+  if (format.zero_bits != 0) {
+    value -= Value(
+        GetField(entry + format.entry_scale_bytes, index, format.zero_bits),
+        format.zero_format);
+  }
+  if (format.block != 0) {
+    value *= Value(GetField(entry, 0, 32), kSingle);
+  } else if (format.scale_bits != 0) {
+    value *= Value(GetField(entry, index, format.scale_bits),
+                    format.scale_format);
+  }
+  if (format.tensor_scale != 0) {
+    value *= Value(GetField(scales + format.tensor_offset, 0, 32), kSingle);
+  }
+  return value;
+}
+
 // Reference of up to 64 rows of A, given by index, and 64 columns of C per
-// CTA: reference[i][n] = sum over k of A · code · scale, plus bias, and the
-// sum of the magnitudes. Products of the decoded values are exact in double.
+// CTA: reference[i][n] = sum over k of A · weight, plus bias, and the sum of
+// the magnitudes, where a weight counts with at least `floor`.
 constexpr int kReferenceTile = 64;
 constexpr int kReferenceDepth = 16;
 
 extern "C" __global__ void __launch_bounds__(256)
     hone_reference(const unsigned short* a, const U32* packed,
-                   const unsigned short* scales, const unsigned short* bias,
-                   const int* rows, int row_count, int n, int k, int bits,
-                   int group, int a_type, int scale_type, int bias_type,
+                   const unsigned char* scales, const unsigned short* bias,
+                   const int* rows, int row_count, int n, int k,
+                   WeightFormat format, int a_type, int bias_type, double floor,
                    double* reference, float* magnitude) {
   __shared__ double a_tile[kReferenceDepth][kReferenceTile];
   __shared__ double w_tile[kReferenceDepth][kReferenceTile];
   const int tid = static_cast<int>(threadIdx.x);
   const int n0 = static_cast<int>(blockIdx.x) * kReferenceTile;
-  const U64 groups = hone::layout::ScaleGroups(k, group);
   const int load_row = tid / 4;
   const int load_k = tid % 4 * 4;
   const U64 a_row =
@@ -144,25 +252,17 @@ extern "C" __global__ void __launch_bounds__(256)
   double sum[4][4] = {};
   double size[4][4] = {};
   for (int k0 = 0; k0 < k; k0 += kReferenceDepth) {
-#pragma unroll
+#pragma unroll 1
     for (int j = 0; j < 4; ++j) {
       const int kk = k0 + load_k + j;
       double a_value = 0;
       double w_value = 0;
       if (kk < k) {
         if (load_row < row_count) {
-          a_value = Decode(a[a_row + kk], a_type);
+          a_value = Value(a[a_row + kk], a_type);
         }
         // Rows past n exist as padding.
-        const U64 bit =
-            hone::layout::CodeBitOffset(n0 + load_row, kk, k, bits);
-        const U32 code =
-            (packed[bit / 32] >> (bit % 32)) & ((1u << bits) - 1);
-        const U64 scale = hone::layout::ScaleIndex(
-            n0 + load_row, group == 0 ? 0 : kk / group, groups);
-        w_value = static_cast<double>(static_cast<int>(code) -
-                                      (1 << (bits - 1))) *
-                  static_cast<double>(Decode(scales[scale], scale_type));
+        w_value = Weight(packed, scales, n0 + load_row, kk, k, format);
       }
       a_tile[load_k + j][load_row] = a_value;
       w_tile[load_k + j][load_row] = w_value;
@@ -182,7 +282,8 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           sum[i][j] = fma(av[i], wv[j], sum[i][j]);
-          size[i][j] = fma(fabs(av[i]), fabs(wv[j]), size[i][j]);
+          size[i][j] =
+              fma(fabs(av[i]), fmax(fabs(wv[j]), floor), size[i][j]);
         }
       }
     }
@@ -196,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(256)
       const int column = n0 + tx + 16 * j;
       if (row >= row_count || column >= n) continue;
       double b = 0;
-      if (bias != nullptr) b = Decode(bias[column], bias_type);
+      if (bias != nullptr) b = Value(bias[column], bias_type);
       const U64 at = static_cast<U64>(row) * n + column;
       reference[at] = sum[i][j] + b;
       magnitude[at] = static_cast<float>(size[i][j] + fabs(b));
@@ -233,7 +334,7 @@ extern "C" __global__ void __launch_bounds__(512)
   U32 column = 0;
   for (int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x); i < n;
        i += static_cast<int>(gridDim.y * blockDim.x)) {
-    const double value = Decode(row[i], type);
+    const double value = Value(row[i], type);
     const double expected = entry.reference[i];
     const double difference = fabs(value - expected);
     const double bound = output_relative * fabs(expected) +

@@ -1,0 +1,64 @@
+// WeightLayout: what the packed tensors of a layer look like, as plain numbers.
+// The layout itself is kernels/device/memory/packed_layout.cuh.
+#ifndef HONE_KERNELS_CONFIG_WEIGHT_LAYOUT_H_
+#define HONE_KERNELS_CONFIG_WEIGHT_LAYOUT_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/config/problem.h"
+
+namespace hone {
+
+struct WeightLayout {
+  // ---- weights ----
+  int bits = 0;
+  // Floats without exponent: the sign has a place of its own.
+  bool sign_magnitude = false;
+  int64_t weight_bytes = 0;
+
+  // ---- the scale tensor: [N/64][groups] entries, then the tensor scale ----
+  // Columns that share an entry; 0 when one entry spans all of K.
+  int64_t group = 0;
+  int64_t groups = 1;
+  // Rows that share a scale: 1, or the layer's b_group_n.
+  int64_t group_n = 1;
+  // Bits of each row's scale in an entry; 0 without such scales.
+  int scale_bits = 0;
+  // One float32 per entry instead.
+  bool block = false;
+  // Bits of each row's zero point; 0 without.
+  int zero_bits = 0;
+  int64_t scale_bytes_per_entry = 0;
+  int64_t entry_bytes = 0;
+  bool tensor_scale = false;
+  // Byte offset of the tensor scale.
+  int64_t tensor_offset = 0;
+  // Bytes of the whole scale tensor, a multiple of 16.
+  int64_t scale_bytes = 0;
+
+  // Whether entries hold scales at all.
+  bool has_scales() const { return scale_bits != 0 || block; }
+};
+
+// The layer must be valid.
+WeightLayout WeightLayoutOf(const LayerConfig& layer);
+
+// Whether there is a packing and a dequantization for the layer's weights:
+// types of A, B, scales and zero points, and their granularity. Unimplemented
+// names the field and what there is; the errors of LayerConfig::Validate().
+absl::Status CheckWeightFormat(const LayerConfig& layer);
+
+// Whether scales can only be applied in float32, to accumulators: block scales
+// are float32, and other types may hold values that type A cannot (float8e8m0
+// reaches 2^±127, float16 only 2^15). Otherwise a scale is exact in type A, and
+// may multiply weights before the MMA.
+bool ScalesNeedFloat32(const LayerConfig& layer);
+
+// The largest magnitude among B's values that are finite in type A. Floats with
+// as many exponent bits as A but no infinities have values beyond.
+double LargestWeightValue(const LayerConfig& layer);
+
+}  // namespace hone
+
+#endif  // HONE_KERNELS_CONFIG_WEIGHT_LAYOUT_H_

@@ -1,0 +1,89 @@
+// Packed floats of at most 8 bits, with 1 or more exponent bits, to 16-bit
+// floats.
+//
+// Sign, exponent and mantissa move to where Type has them; subnormals stay
+// subnormals. What is left is the difference of the exponent biases, a power of
+// two: 2^−kExponent. Where scales apply to accumulators, float16 leaves it to
+// the epilogue; otherwise one multiplication takes it off, exactly. (Products
+// of bfloat16 codes as they stand, 2^−120 and less, would be subnormal in
+// float32 accumulators.)
+//
+// A register takes at most a shift for the sign, a shift for the rest and two
+// lop3, less where a field lies right, one lop3 and at most one shift where the
+// types have the same exponent bits, and one multiplication where the power of
+// two is taken off. Instructions for the 16 registers of a block's unit:
+//
+//   float4e2m1 → float16         60
+//   float4e2m1 → float16 exact   76
+//   float4e2m1 → bfloat16        76
+//   float6e2m3 → float16         70
+//   float6e3m2 → float16         66
+//   float6e3m2 → bfloat16        86
+//   float8e4m3 → float16         56
+//   float8e4m3 → float16 exact   72
+//   float8e4m3 → bfloat16        72
+//   float8e5m2 → float16         24
+//   float8e5m2 → bfloat16        72
+#ifndef HONE_DEVICE_NUMERIC_MINIFLOAT_CUH_
+#define HONE_DEVICE_NUMERIC_MINIFLOAT_CUH_
+
+#include "kernels/device/numeric/fields.cuh"
+#include "kernels/device/numeric/float16.cuh"
+#include "kernels/device/ptx/math.cuh"
+
+namespace hone {
+
+template <int kWeightExponent, int kWeightMantissa>
+struct FloatWeight {
+  static constexpr int kBits = 1 + kWeightExponent + kWeightMantissa;
+  static constexpr bool kSignMagnitude = false;
+  // Of the codes moved into Type.
+  template <typename Type>
+  static constexpr int kBiasDifference = Type::kBias + 1 -
+                                         (1 << (kWeightExponent - 1));
+  template <typename Type, bool kExact>
+  static constexpr int kExponent =
+      kExact || Type::kExponentBits == 8 ? 0 : kBiasDifference<Type>;
+
+  template <typename Type, bool kExact, int kReg>
+  static __device__ __forceinline__ u32 Register(const u32 (&words)[kBits],
+                                                 u32) {
+    using F = Fields<kBits, false>;
+    if constexpr (F::Has(kReg)) {
+      return Convert<Type, kExact, F::Bit(kReg)>(words[F::Word(kReg)]);
+    } else {
+      return Rebias<Type, kExact>(
+          F::template Gather<kReg, kPlace<Type>, 15>(words, 0));
+    }
+  }
+
+  // The codes at bit kBit of both halves.
+  template <typename Type, bool kExact, int kBit>
+  static __device__ __forceinline__ u32 Convert(u32 word) {
+    constexpr int kSign = 15 - (kBit + kBits - 1);
+    constexpr int kRest = kPlace<Type> - kBit;
+    constexpr u32 kMask = LowBits(kBits - 1) << kPlace<Type>;
+    if constexpr (kSign == kRest) {
+      return Rebias<Type, kExact>(Shift(word, kSign) & (kMask | 0x80008000u));
+    } else {
+      return Rebias<Type, kExact>(ptx::AndOr(Shift(word, kSign), 0x80008000u,
+                                             Shift(word, kRest) & kMask));
+    }
+  }
+
+ private:
+  // Where the mantissa's lowest bit goes.
+  template <typename Type>
+  static constexpr int kPlace = Type::kMantissaBits - kWeightMantissa;
+
+  template <typename Type, bool kExact>
+  static __device__ __forceinline__ u32 Rebias(u32 code) {
+    constexpr int kRest = kBiasDifference<Type> - kExponent<Type, kExact>;
+    if constexpr (kRest == 0) return code;
+    return Type::Mul2(code, PackedPowerOfTwo<Type>(kRest));
+  }
+};
+
+}  // namespace hone
+
+#endif  // HONE_DEVICE_NUMERIC_MINIFLOAT_CUH_
