@@ -28,6 +28,7 @@ enum class BufferRole : uint8_t {
   kBias,       // [N]
   kC,          // output [M, N], row-major, dense
   kWorkspace,  // zeroed once by its owner; kernels leave its counters zero
+  kWeights,    // weights to pack [N, K], row-major, dense (kernels/pack)
 };
 
 // What the tensor copy engine knows about a tensor: the arguments of the CUDA

@@ -24,9 +24,13 @@ struct RoleInfo {
   const char* name;
 };
 constexpr RoleInfo kRoles[] = {
-    {BufferRole::kA, "A"},           {BufferRole::kB, "B"},
-    {BufferRole::kBScale, "BScale"}, {BufferRole::kBias, "Bias"},
-    {BufferRole::kC, "C"},           {BufferRole::kWorkspace, "Workspace"},
+    {BufferRole::kA, "A"},
+    {BufferRole::kB, "B"},
+    {BufferRole::kBScale, "BScale"},
+    {BufferRole::kBias, "Bias"},
+    {BufferRole::kC, "C"},
+    {BufferRole::kWorkspace, "Workspace"},
+    {BufferRole::kWeights, "Weights"},
 };
 
 absl::Status CheckPlan(const Kernel& kernel, const LaunchPlan& plan) {

@@ -31,6 +31,8 @@ const char* RoleName(BufferRole role) {
       return "C";
     case BufferRole::kWorkspace:
       return "workspace";
+    case BufferRole::kWeights:
+      return "weights";
   }
   return "unknown";
 }

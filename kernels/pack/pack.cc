@@ -19,12 +19,6 @@ absl::Status CheckSize(absl::string_view what, size_t got, int64_t want,
       what, " has ", got, " elements; it must have ", want, ", ", shape));
 }
 
-// Codes as they are stored: symmetric integers offset by half their range.
-uint32_t StoredXor(const LayerConfig& layer) {
-  return layer.b.kind() == DataType::Kind::kInt ? 1u << (layer.b.bits() - 1)
-                                                : 0;
-}
-
 // Where the bits of a block's codes lie: [16 rows][64 columns][b] places.
 class BlockMap {
  public:
@@ -109,19 +103,12 @@ struct Affine {
   uint16_t zero_code = 0;
 };
 
-// The largest magnitude of the values that quantization uses.
-double LargestUsedValue(const LayerConfig& layer) {
-  if (layer.b.is_float()) return LargestWeightValue(layer);
-  // int1 has −1 and 0.
-  return std::max(1.0, layer.b.MaxFinite());
-}
-
 class Quantizer {
  public:
   explicit Quantizer(const LayerConfig& layer)
       : layer_(layer),
         zero_(layer.zero_point != ZeroPoint::kNone),
-        divisor_(static_cast<float>(LargestUsedValue(layer))) {}
+        divisor_(static_cast<float>(QuantizationDivisor(layer))) {}
 
   // The extent of weights [begin, end) of a row, which the scale divides:
   // largest magnitude, or range where there are zero points.
@@ -143,7 +130,8 @@ class Quantizer {
   }
   // Before it is rounded to its type.
   float IdealScale(const Extent& e) const {
-    const float extent = zero_ ? e.high - e.low : std::max(-e.low, e.high);
+    const float extent =
+        zero_ ? e.high - e.low : std::max(0.0f - e.low, e.high);
     return extent / divisor_;
   }
 
@@ -160,12 +148,12 @@ class Quantizer {
   // With a scale already chosen.
   void ChooseZero(const Extent& extent, Affine& a) const {
     if (layer_.zero_point == ZeroPoint::kInteger) {
-      a.zero = std::clamp(std::nearbyintf(-extent.low / a.scale), 0.0f,
+      a.zero = std::clamp(std::nearbyintf((0.0f - extent.low) / a.scale), 0.0f,
                           static_cast<float>(layer_.b.MaxFinite()));
       a.zero_code = static_cast<uint16_t>(a.zero);
     } else if (layer_.zero_point == ZeroPoint::kFloat) {
       a.zero_code =
-          static_cast<uint16_t>(layer_.a.Encode(-extent.low / a.scale));
+          static_cast<uint16_t>(layer_.a.Encode((0.0f - extent.low) / a.scale));
       a.zero = static_cast<float>(layer_.a.Decode(a.zero_code));
     }
   }
@@ -279,6 +267,16 @@ int64_t PackedScaleBytes(const LayerConfig& layer) {
   return std::max<int64_t>(1, WeightLayoutOf(layer).scale_bytes);
 }
 
+double QuantizationDivisor(const LayerConfig& layer) {
+  if (layer.b.is_float()) return LargestWeightValue(layer);
+  // int1 has −1 and 0.
+  return std::max(1.0, layer.b.MaxFinite());
+}
+
+uint32_t StoredXor(DataType b) {
+  return b.kind() == DataType::Kind::kInt ? 1u << (b.bits() - 1) : 0;
+}
+
 absl::StatusOr<QuantizedWeights> Quantize(const LayerConfig& layer,
                                           absl::Span<const float> weights) {
   HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
@@ -346,7 +344,7 @@ absl::StatusOr<PackedWeights> Pack(const LayerConfig& layer,
   HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
   HONE_RETURN_IF_ERROR(CheckCodes(layer, weights));
   const WeightLayout w = WeightLayoutOf(layer);
-  const uint32_t stored_xor = StoredXor(layer);
+  const uint32_t stored_xor = StoredXor(layer.b);
   PackedWeights packed;
   packed.b.resize(w.weight_bytes);
   const BlockMap map(w);
@@ -409,7 +407,7 @@ absl::StatusOr<QuantizedWeights> Unpack(const LayerConfig& layer,
   HONE_RETURN_IF_ERROR(CheckSize("packed scales", packed.scales.size(),
                                  PackedScaleBytes(layer), "bytes"));
   const WeightLayout w = WeightLayoutOf(layer);
-  const uint32_t stored_xor = StoredXor(layer);
+  const uint32_t stored_xor = StoredXor(layer.b);
   QuantizedWeights out;
   out.codes.resize(layer.n * layer.k);
   const BlockMap map(w);

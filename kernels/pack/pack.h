@@ -64,6 +64,13 @@ int64_t PackedScaleBytes(const LayerConfig& layer);
 absl::StatusOr<QuantizedWeights> Quantize(const LayerConfig& layer,
                                           absl::Span<const float> weights);
 
+// The largest magnitude of the values that Quantize() uses: what it divides by.
+double QuantizationDivisor(const LayerConfig& layer);
+
+// What stored codes are xor-ed with: symmetric integers are offset by half
+// their range, all others stored as they are.
+uint32_t StoredXor(DataType b);
+
 // Packs codes and scales; padding rows and columns hold the value 0, padding
 // scales 1. InvalidArgument names a code that B does not have, or whose value,
 // like a scale's, is not finite (in type A).

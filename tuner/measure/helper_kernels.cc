@@ -3,7 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "kernels/codegen/embedded.h"
 #include "kernels/config/status_macros.h"
 
@@ -16,9 +18,14 @@ HelperFiles();
 }  // namespace embedded_internal
 
 std::string HelperSource() {
-  std::string source(EmbeddedDeviceSource("memory/packed_layout.cuh"));
+  std::string source =
+      FlattenedDeviceSource({"memory/packed_layout.cuh", "numeric/codes.cuh"});
   for (const auto& [name, text] : embedded_internal::HelperFiles()) {
-    absl::StrAppend(&source, text);
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+      if (!absl::StartsWith(line, "#include")) {
+        absl::StrAppend(&source, line, "\n");
+      }
+    }
   }
   return source;
 }

@@ -7,6 +7,7 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/config/weight_layout.h"
 #include "kernels/device/memory/packed_layout.cuh"
+#include "kernels/pack/device_pack.h"
 #include "tuner/measure/device/generator.cuh"
 
 namespace hone {
@@ -50,21 +51,14 @@ absl::Status CheckOperands(const Problem& problem) {
   return absl::OkStatus();
 }
 
-int GeneratorType(DataType type) {
-  const int kind = type.is_float()                       ? generator::kFloatKind
-                   : type.kind() == DataType::Kind::kInt ? generator::kIntKind
-                                                         : generator::kUintKind;
-  return generator::MakeFormat(kind, type.exponent_bits(),
-                               type.mantissa_bits());
-}
+int GeneratorType(DataType type) { return CodeFormat(type); }
 
 generator::WeightFormat GeneratorFormat(const LayerConfig& layer) {
   const WeightLayout w = WeightLayoutOf(layer);
   generator::WeightFormat format = {};
   format.bits = w.bits;
   format.sign_magnitude = w.sign_magnitude ? 1 : 0;
-  format.stored_xor =
-      layer.b.kind() == DataType::Kind::kInt ? 1 << (w.bits - 1) : 0;
+  format.stored_xor = static_cast<int>(StoredXor(layer.b));
   format.format = GeneratorType(layer.b);
   format.scale_format = GeneratorType(layer.b_scale_type);
   format.zero_format = layer.zero_point == ZeroPoint::kFloat

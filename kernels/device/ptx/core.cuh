@@ -124,9 +124,31 @@ __device__ __forceinline__ Words4 LoadGlobalL2(const void* pointer) {
   return v;
 }
 
+// What an earlier launch or this one wrote.
+__device__ __forceinline__ u32 LoadGlobal4(const void* pointer) {
+  u32 v;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(pointer) : "memory");
+  return v;
+}
+__device__ __forceinline__ u32 LoadGlobal2(const void* pointer) {
+  u16 v;
+  asm volatile("ld.global.b16 %0, [%1];" : "=h"(v) : "l"(pointer) : "memory");
+  return v;
+}
+__device__ __forceinline__ u32 LoadGlobal1(const void* pointer) {
+  u32 v;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(v) : "l"(pointer) : "memory");
+  return v;
+}
+
 __device__ __forceinline__ void StoreGlobal16(void* pointer, const Words4& v) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
                "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
+               : "memory");
+}
+
+__device__ __forceinline__ void StoreGlobal8(void* pointer, u32 a, u32 b) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(a), "r"(b)
                : "memory");
 }
 
@@ -136,6 +158,20 @@ __device__ __forceinline__ void StoreGlobal4(void* pointer, u32 value) {
 
 __device__ __forceinline__ void StoreGlobal2(void* pointer, u16 value) {
   asm volatile("st.global.b16 [%0], %1;" ::"l"(pointer), "h"(value) : "memory");
+}
+
+__device__ __forceinline__ void StoreGlobal1(void* pointer, u32 value) {
+  asm volatile("st.global.u8 [%0], %1;" ::"l"(pointer), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void AtomicMax(u32* pointer, u32 value) {
+  asm volatile("red.global.max.u32 [%0], %1;" ::"l"(pointer), "r"(value)
+               : "memory");
+}
+
+__device__ __forceinline__ void AtomicAdd(u32* pointer, u32 value) {
+  asm volatile("red.global.add.u32 [%0], %1;" ::"l"(pointer), "r"(value)
+               : "memory");
 }
 
 // Adds 1 and returns the value before.

@@ -70,6 +70,12 @@ __device__ __forceinline__ u32 PackBfloat2(float low, float high) {
   return d;
 }
 
+__device__ __forceinline__ float RoundToEven(float value) {
+  float d;
+  asm("cvt.rni.f32.f32 %0, %1;" : "=f"(d) : "f"(value));
+  return d;
+}
+
 __device__ __forceinline__ float HalfToFloat(u16 value) {
   float d;
   asm("cvt.f32.f16 %0, %1;" : "=f"(d) : "h"(value));

@@ -1,0 +1,20 @@
+// Exchange among the lanes of a warp.
+#ifndef HONE_DEVICE_PTX_WARP_CUH_
+#define HONE_DEVICE_PTX_WARP_CUH_
+
+#include "kernels/device/ptx/core.cuh"
+
+namespace hone::ptx {
+
+// The value of the lane whose number differs in the bits of `lanes`.
+__device__ __forceinline__ float ShuffleXor(float value, int lanes) {
+  float d;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=f"(d)
+               : "f"(value), "r"(lanes));
+  return d;
+}
+
+}  // namespace hone::ptx
+
+#endif  // HONE_DEVICE_PTX_WARP_CUH_
