@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/config/status_macros.h"
-#include "kernels/device/memory/packed_layout.cuh"
 
 namespace hone {
 namespace {
@@ -90,7 +89,9 @@ double LargestWeightValue(const LayerConfig& layer) {
 WeightLayout WeightLayoutOf(const LayerConfig& layer) {
   WeightLayout w;
   w.bits = layer.b.bits();
-  w.sign_magnitude = layer.b.is_float() && layer.b.exponent_bits() == 0;
+  if (layer.b.is_float()) {
+    w.code_layout = layout::FloatLayout(layer.b.exponent_bits());
+  }
   w.weight_bytes = layout::PackedBytes(layer.n, layer.k, w.bits);
   const ScaleGranularity scale = layer.b_scale;
   w.block = scale == ScaleGranularity::kBlock;

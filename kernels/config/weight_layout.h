@@ -7,14 +7,14 @@
 
 #include "absl/status/status.h"
 #include "kernels/config/problem.h"
+#include "kernels/device/memory/packed_layout.cuh"
 
 namespace hone {
 
 struct WeightLayout {
   // ---- weights ----
   int bits = 0;
-  // Floats without exponent: the sign has a place of its own.
-  bool sign_magnitude = false;
+  layout::CodeLayout code_layout = layout::CodeLayout::kPlain;
   int64_t weight_bytes = 0;
 
   // ---- the scale tensor: [N/64][groups] entries, then the tensor scale ----

@@ -71,7 +71,10 @@ absl::StatusOr<DevicePack> RenderPack(const LayerConfig& layer, DataType input,
       "kZeroFormat",
       CodeFormat(layer.zero_point == ZeroPoint::kFloat ? layer.a : layer.b));
   constant("kBits", w.bits);
-  constant("kSignMagnitude", w.sign_magnitude);
+  absl::StrAppend(&s,
+                  "  static constexpr hone::layout::CodeLayout kLayout =\n"
+                  "      static_cast<hone::layout::CodeLayout>(",
+                  static_cast<int>(w.code_layout), ");\n");
   constant("kStoredXor", StoredXor(layer.b));
   constant("kGroup", w.group);
   constant("kGroups", w.groups);

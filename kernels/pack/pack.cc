@@ -28,7 +28,7 @@ class BlockMap {
         for (int j = 0; j < bits_; ++j) {
           places_.push_back(static_cast<uint16_t>(
               layout::CodeBitOffset(row, column, layout::kUnitColumns, bits_,
-                                    weights.sign_magnitude, j)));
+                                    weights.code_layout, j)));
         }
       }
     }

@@ -134,7 +134,8 @@ constexpr char kPlanted[] = R"(
       float sum = 0;
       for (int k = 0; k < K; ++k) {
         const int code =
-            (int)hone::layout::ReadCode(b, column, k, K, 4, false) - 8;
+            (int)hone::layout::ReadCode(
+                b, column, k, K, 4, hone::layout::CodeLayout::kPlain) - 8;
         const float scale = Decode(
             scales[(column / 64 * groups + k / GROUP) * 64 +
                    hone::layout::LaneOrder(column)], kHalf);

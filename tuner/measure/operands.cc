@@ -57,7 +57,7 @@ generator::WeightFormat GeneratorFormat(const LayerConfig& layer) {
   const WeightLayout w = WeightLayoutOf(layer);
   generator::WeightFormat format = {};
   format.bits = w.bits;
-  format.sign_magnitude = w.sign_magnitude ? 1 : 0;
+  format.code_layout = static_cast<int>(w.code_layout);
   format.stored_xor = static_cast<int>(StoredXor(layer.b));
   format.format = GeneratorType(layer.b);
   format.scale_format = GeneratorType(layer.b_scale_type);

@@ -26,11 +26,19 @@
 //   spread   0   0   1   0   1   4   2   0   registers of 16
 //
 // so that a field costs at most one shift and one lop3, and no bit is wasted.
-// Symmetric integers are stored unsigned, offset by half their range; unsigned
-// integers and floats as they are. Floats without exponent (sign and
-// magnitude) keep their magnitude in bits 0 .. b−2 of the field, but their sign
-// lies 15 bits above bit 0 of the field, modulo 32; the spare bits then start
-// at f·b − 1. One rotation and one mask give both codes as float16 subnormals.
+// That is CodeLayout::kPlain, for integers (symmetric ones are stored unsigned,
+// offset by half their range) and for floats with five exponent bits, which are
+// a prefix of float16. Other floats have their signs apart:
+//
+//   kSplitSign   floats with 1 to 4 or more than 5 exponent bits. The i-th
+//                field has its b − 1 lower bits at i·(b − 1) and its sign at
+//                bit 16 − f + i; spare bits lie between. In float16 the last
+//                field of most types needs no shift, and the last sign never.
+//   kCrossSign   floats without exponent (sign and magnitude). The field keeps
+//                its b − 1 lower bits in place and the sign lies 15 bits above
+//                bit 0 of the field, modulo 32; spare bits start at f·b − 1.
+//                One rotation and one mask give both codes as float16
+//                subnormals.
 //
 // Words within a block. The b words of a lane come in groups of four, then two,
 // then one: 4-, 8- and 16-byte loads, each free of bank conflicts:
@@ -85,19 +93,36 @@ struct BitPlace {
   int bit;
 };
 
+// Where the sign of a code lies; see above.
+enum class CodeLayout : int { kPlain, kSplitSign, kCrossSign };
+
+// The layout of a float with so many exponent bits.
+HONE_HOST_DEVICE constexpr CodeLayout FloatLayout(int exponent_bits) {
+  return exponent_bits == 0   ? CodeLayout::kCrossSign
+         : exponent_bits == 5 ? CodeLayout::kPlain
+                              : CodeLayout::kSplitSign;
+}
+
 // Bit j of the code in half `half` of register `reg`, 0 .. 15.
-HONE_HOST_DEVICE constexpr BitPlace PlaceOf(int bits, bool sign_magnitude,
+HONE_HOST_DEVICE constexpr BitPlace PlaceOf(int bits, CodeLayout layout,
                                             int reg, int half, int j) {
   const int fields = Fields(bits);
   if (reg < FieldRegisters(bits)) {
-    const int field = reg % fields * bits;
-    const bool sign = sign_magnitude && j == bits - 1;
-    const int bit = field + (sign ? 15 : j) + 16 * half;
-    return {reg / fields, bit % 32};
+    const int i = reg % fields;
+    const bool sign = j == bits - 1;
+    int bit = i * bits + j;
+    if (layout == CodeLayout::kSplitSign) {
+      bit = sign ? 16 - fields + i : i * (bits - 1) + j;
+    } else if (layout == CodeLayout::kCrossSign && sign) {
+      bit = i * bits + 15;
+    }
+    return {reg / fields, (bit + 16 * half) % 32};
   }
   const int spare_bits = 16 % bits;
   const int spare = (reg - FieldRegisters(bits)) * bits + j;
-  const int first = fields * bits - (sign_magnitude ? 1 : 0);
+  const int first = layout == CodeLayout::kSplitSign   ? fields * (bits - 1)
+                    : layout == CodeLayout::kCrossSign ? fields * bits - 1
+                                                       : fields * bits;
   return {spare / spare_bits, first + spare % spare_bits + 16 * half};
 }
 
@@ -113,7 +138,7 @@ HONE_HOST_DEVICE constexpr int WordIndex(int bits, int lane, int word) {
 // Bit j of the code of B[n][k], counted from the start of the packed matrix.
 HONE_HOST_DEVICE constexpr long long CodeBitOffset(long long n, long long k,
                                                    long long k_total, int bits,
-                                                   bool sign_magnitude, int j) {
+                                                   CodeLayout layout, int j) {
   const long long units_k = RoundUp(k_total, kUnitColumns) / kUnitColumns;
   const long long unit = n / kUnitRows * units_k + k / kUnitColumns;
   const int row = static_cast<int>(n % kUnitRows);
@@ -121,7 +146,7 @@ HONE_HOST_DEVICE constexpr long long CodeBitOffset(long long n, long long k,
   const int block = row / 16;
   const int lane = row % 8 * 4 + column % 8 / 2;
   const int reg = column / 16 * 4 + column % 16 / 8 * 2 + row % 16 / 8;
-  const BitPlace place = PlaceOf(bits, sign_magnitude, reg, column % 2, j);
+  const BitPlace place = PlaceOf(bits, layout, reg, column % 2, j);
   const long long word = unit * (UnitBytes(bits) / 4) + block * bits * 32 +
                          WordIndex(bits, lane, place.word);
   return word * 32 + place.bit;
@@ -131,13 +156,13 @@ HONE_HOST_DEVICE constexpr long long CodeBitOffset(long long n, long long k,
 template <typename Word>
 HONE_HOST_DEVICE constexpr unsigned ReadCode(const Word* words, long long n,
                                              long long k, long long k_total,
-                                             int bits, bool sign_magnitude) {
+                                             int bits, CodeLayout layout) {
   unsigned code = 0;
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
   for (int j = 0; j < bits; ++j) {
-    const long long bit = CodeBitOffset(n, k, k_total, bits, sign_magnitude, j);
+    const long long bit = CodeBitOffset(n, k, k_total, bits, layout, j);
     code |= (static_cast<unsigned>(words[bit / 32]) >> (bit % 32) & 1u) << j;
   }
   return code;

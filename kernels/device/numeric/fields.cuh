@@ -20,16 +20,20 @@ __device__ constexpr u32 LowBits(int count) {
 }
 
 // How the codes of B lie in the words of a lane; see packed_layout.cuh.
-template <int kBits, bool kSignMagnitude>
+template <int kBits, layout::CodeLayout kLayout>
 struct Fields {
   static constexpr int kPerHalf = layout::Fields(kBits);
   static constexpr int kRegisters = layout::FieldRegisters(kBits);
 
-  // Whether register `reg` has fields of its own: word and first bit.
+  // Whether register `reg` has fields of its own: word, first bit, and last bit
+  // (in the low half).
   static __device__ constexpr bool Has(int reg) { return reg < kRegisters; }
   static __device__ constexpr int Word(int reg) { return reg / kPerHalf; }
   static __device__ constexpr int Bit(int reg) {
-    return reg % kPerHalf * kBits;
+    return layout::PlaceOf(kBits, kLayout, reg, 0, 0).bit;
+  }
+  static __device__ constexpr int LastBit(int reg) {
+    return layout::PlaceOf(kBits, kLayout, reg, 0, kBits - 1).bit;
   }
 
   // A register that is spread over spare bits: bits j < kBits − 1 of its codes
@@ -44,7 +48,7 @@ struct Fields {
       constexpr int kEnd = RunEnd(kReg, kFirst, kTarget, kLast);
       constexpr int kTo = kFirst == kBits - 1 ? kLast : kTarget + kFirst;
       constexpr layout::BitPlace kFrom =
-          layout::PlaceOf(kBits, kSignMagnitude, kReg, 0, kFirst);
+          layout::PlaceOf(kBits, kLayout, kReg, 0, kFirst);
       x = ptx::AndOr(Shift(words[kFrom.word], kTo - kFrom.bit),
                      LowBits(kEnd - kFirst) << kTo, x);
       return Gather<kReg, kTarget, kLast, kEnd>(words, x);
@@ -56,12 +60,12 @@ struct Fields {
   static __device__ constexpr int RunEnd(int reg, int first, int target,
                                          int last) {
     const layout::BitPlace start =
-        layout::PlaceOf(kBits, kSignMagnitude, reg, 0, first);
+        layout::PlaceOf(kBits, kLayout, reg, 0, first);
     const int start_to = first == kBits - 1 ? last : target + first;
     int end = first + 1;
     for (; end < kBits; ++end) {
       const layout::BitPlace place =
-          layout::PlaceOf(kBits, kSignMagnitude, reg, 0, end);
+          layout::PlaceOf(kBits, kLayout, reg, 0, end);
       const int to = end == kBits - 1 ? last : target + end;
       if (place.word != start.word || place.bit - start.bit != end - first ||
           to - start_to != end - first) {

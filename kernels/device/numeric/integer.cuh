@@ -33,14 +33,13 @@ namespace hone {
 template <int kWeightBits, int kOffset, ZeroKind kZero>
 struct IntegerWeight {
   static constexpr int kBits = kWeightBits;
-  static constexpr bool kSignMagnitude = false;
   template <typename Type, bool kExact>
   static constexpr int kExponent = 0;
 
   template <typename Type, bool kExact, int kReg>
   static __device__ __forceinline__ u32 Register(const u32 (&words)[kBits],
                                                  u32 zero) {
-    using F = Fields<kBits, false>;
+    using F = Fields<kBits, layout::CodeLayout::kPlain>;
     if constexpr (!F::Has(kReg)) {
       return Finish<Type, 0>(
           F::template Gather<kReg, 0, kBits - 1>(words, Type::kMagic), zero);

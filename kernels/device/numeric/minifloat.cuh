@@ -13,14 +13,14 @@
 // types have the same exponent bits, and one multiplication where the power of
 // two is taken off. Instructions for the 16 registers of a block's unit:
 //
-//   float4e2m1 → float16         60
-//   float4e2m1 → float16 exact   76
-//   float4e2m1 → bfloat16        76
-//   float6e2m3 → float16         70
-//   float6e3m2 → float16         66
-//   float6e3m2 → bfloat16        86
-//   float8e4m3 → float16         56
-//   float8e4m3 → float16 exact   72
+//   float4e2m1 → float16         48
+//   float4e2m1 → float16 exact   64
+//   float4e2m1 → bfloat16        68
+//   float6e2m3 → float16         62
+//   float6e3m2 → float16         64
+//   float6e3m2 → bfloat16        70
+//   float8e4m3 → float16         40
+//   float8e4m3 → float16 exact   56
 //   float8e4m3 → bfloat16        72
 //   float8e5m2 → float16         24
 //   float8e5m2 → bfloat16        72
@@ -36,7 +36,6 @@ namespace hone {
 template <int kWeightExponent, int kWeightMantissa>
 struct FloatWeight {
   static constexpr int kBits = 1 + kWeightExponent + kWeightMantissa;
-  static constexpr bool kSignMagnitude = false;
   // Of the codes moved into Type.
   template <typename Type>
   static constexpr int kBiasDifference = Type::kBias + 1 -
@@ -48,19 +47,21 @@ struct FloatWeight {
   template <typename Type, bool kExact, int kReg>
   static __device__ __forceinline__ u32 Register(const u32 (&words)[kBits],
                                                  u32) {
-    using F = Fields<kBits, false>;
+    using F = Fields<kBits, layout::FloatLayout(kWeightExponent)>;
     if constexpr (F::Has(kReg)) {
-      return Convert<Type, kExact, F::Bit(kReg)>(words[F::Word(kReg)]);
+      return Convert<Type, kExact, F::Bit(kReg), F::LastBit(kReg)>(
+          words[F::Word(kReg)]);
     } else {
       return Rebias<Type, kExact>(
           F::template Gather<kReg, kPlace<Type>, 15>(words, 0));
     }
   }
 
-  // The codes at bit kBit of both halves.
-  template <typename Type, bool kExact, int kBit>
+  // The codes whose lower bits start at bit kBit of both halves and whose signs
+  // are their bits kSignBit.
+  template <typename Type, bool kExact, int kBit, int kSignBit>
   static __device__ __forceinline__ u32 Convert(u32 word) {
-    constexpr int kSign = 15 - (kBit + kBits - 1);
+    constexpr int kSign = 15 - kSignBit;
     constexpr int kRest = kPlace<Type> - kBit;
     constexpr u32 kMask = LowBits(kBits - 1) << kPlace<Type>;
     if constexpr (kSign == kRest) {

@@ -34,11 +34,11 @@ struct MiniScale {
   using Codes = FloatWeight<kScaleExponent, kScaleMantissa>;
   static __device__ __forceinline__ float ToFloat(u32 code) {
     return ptx::HalfToFloat(
-        static_cast<u16>(Codes::template Convert<Float16, true, 0>(code)));
+        static_cast<u16>(Codes::template Convert<Float16, true, 0, 7>(code)));
   }
   template <typename Type>
   static __device__ __forceinline__ u32 Pair(u32 codes) {
-    return Codes::template Convert<Type, true, 0>(
+    return Codes::template Convert<Type, true, 0, 7>(
         ptx::Permute(codes, 0, 0x4140u));
   }
 };

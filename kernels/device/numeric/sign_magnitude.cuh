@@ -28,7 +28,6 @@ namespace hone {
 template <int kMagnitudeBits>
 struct SignMagnitudeWeight {
   static constexpr int kBits = 1 + kMagnitudeBits;
-  static constexpr bool kSignMagnitude = true;
   template <typename Type, bool kExact>
   static constexpr int kExponent = kExact || Type::kExponentBits == 8
                                        ? 0
@@ -39,7 +38,7 @@ struct SignMagnitudeWeight {
                                                  u32) {
     constexpr u32 kSign = 0x80008000u;
     constexpr u32 kCode = kSign | LowBits(kMagnitudeBits);
-    using F = Fields<kBits, true>;
+    using F = Fields<kBits, layout::CodeLayout::kCrossSign>;
     u32 code;
     if constexpr (!F::Has(kReg)) {
       code = F::template Gather<kReg, 0, 15>(words, 0);

@@ -19,7 +19,7 @@
 // are not finite.
 //
 // Config is rendered per layer: kN, kK; kInput, kFormat, kScaleFormat,
-// kZeroFormat (numeric/codes.cuh); kBits, kSignMagnitude, kStoredXor; kGroup,
+// kZeroFormat (numeric/codes.cuh); kBits, kLayout, kStoredXor; kGroup,
 // kGroups, kGroupN, kEntryBytes, kEntryScaleBytes, kScaleBits, kZeroBits,
 // kBlock (see packed_layout.cuh); kTensorScale, kTensorOffset; kDivisor, the
 // largest value of B that is used, and kLow, the least.
@@ -342,13 +342,13 @@ class PackWeights {
   static __device__ __forceinline__ void Put(u32 code,
                                              u32 (&words)[Config::kBits]) {
     if constexpr (kReg < layout::FieldRegisters(Config::kBits) &&
-                  !Config::kSignMagnitude) {
+                  Config::kLayout == layout::CodeLayout::kPlain) {
       constexpr layout::BitPlace kTo =
-          layout::PlaceOf(Config::kBits, false, kReg, kHalf, 0);
+          layout::PlaceOf(Config::kBits, Config::kLayout, kReg, kHalf, 0);
       words[kTo.word] |= code << kTo.bit;
     } else if constexpr (kFirst < Config::kBits) {
-      constexpr layout::BitPlace kTo = layout::PlaceOf(
-          Config::kBits, Config::kSignMagnitude, kReg, kHalf, kFirst);
+      constexpr layout::BitPlace kTo =
+          layout::PlaceOf(Config::kBits, Config::kLayout, kReg, kHalf, kFirst);
       words[kTo.word] |= (code >> kFirst & 1u) << kTo.bit;
       Put<kReg, kHalf, kFirst + 1>(code, words);
     }

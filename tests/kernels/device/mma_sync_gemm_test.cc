@@ -228,103 +228,103 @@ std::vector<LayerConfig> OneOfEachFamily(int64_t n, int64_t k) {
   return layers;
 }
 
-void ProveOperands(const Problem& problem, int64_t m, Operands& operands) {
-  const DeviceSpec device = DeviceOf(80);
-  const OracleResult oracle =
-      Oracle(problem, m, operands.a, operands.weights, operands.bias);
-  operands.packed = *Pack(problem.layer, operands.weights);
-  // Few tokens and many: scales after and before the MMA.
-  for (const char* text :
-       {"block_m=8,block_n=64,block_k=128,warp_m=8,warp_n=64,warp_k=64,"
-        "stages=2",
-        "block_m=40,block_n=64,block_k=64,warp_m=40,warp_n=16,warp_k=64,"
-        "stages=2"}) {
-    const TuningConfig config = Config(text);
-    const emulator::Module module = Build(problem, config, device);
-    const std::vector<uint16_t> c =
-        Emulate(module, PlanLaunch(problem, config, m), operands,
-                m * problem.layer.n, 1, emulator::CopyLanding::kRandom);
-    const Comparison r = Compare(problem, m, c, oracle);
-    EXPECT_LE(r.worst_ratio, 1)
-        << problem.ToString() << "\n"
-        << text << " at [" << r.worst_m << "][" << r.worst_n << "]: "
-        << problem.layer.c.Decode(c[r.worst_m * problem.layer.n + r.worst_n])
-        << " instead of " << oracle.c[r.worst_m * problem.layer.n + r.worst_n];
+// Some infinite, NaN, largest, smallest and zero activations.
+Operands SpecialActivations(const Problem& problem, int64_t m) {
+  const LayerConfig& layer = problem.layer;
+  Operands operands = MakeOperands(problem, m, 3);
+  const DataType a = layer.a;
+  const auto set = [&](int64_t row, int64_t k, double value) {
+    operands.a[row * layer.k + k] = static_cast<uint16_t>(a.Encode(value));
+  };
+  // Infinity times a zero weight is NaN in both.
+  set(0, 5, std::numeric_limits<double>::infinity());
+  set(1, 7, std::numeric_limits<double>::quiet_NaN());
+  // As large as float32 sums of unscaled weights allow.
+  const double large = std::min(a.MaxFinite(), std::ldexp(1.0, 100));
+  set(2, 9, large);
+  for (int64_t k = 0; k < layer.k; ++k) {
+    operands.a[3 * layer.k + k] = 1;  // the least subnormal
+    set(4, k, large / 4 * (k % 2 == 0 ? 1 : -1));
+    set(5, k, 0);
   }
-}
-
-TEST(MmaSyncGemmTest, SpecialActivationsArriveAsTheOracleSays) {
-  constexpr int64_t kM = 6;
-  constexpr int64_t kK = 192;
-  for (const LayerConfig& layer : OneOfEachFamily(64, kK)) {
-    Problem problem;
-    problem.layer = layer;
-    Operands operands = MakeOperands(problem, kM, 3);
-    const DataType a = layer.a;
-    const auto set = [&](int64_t m, int64_t k, double value) {
-      operands.a[m * kK + k] = static_cast<uint16_t>(a.Encode(value));
-    };
-    // Infinity times a zero weight is NaN in both.
-    set(0, 5, std::numeric_limits<double>::infinity());
-    set(1, 7, std::numeric_limits<double>::quiet_NaN());
-    // As large as float32 sums of unscaled weights allow.
-    const double large = std::min(a.MaxFinite(), std::ldexp(1.0, 100));
-    set(2, 9, large);
-    for (int64_t k = 0; k < kK; ++k) {
-      operands.a[3 * kK + k] = 1;  // the least subnormal
-      set(4, k, large / 4 * (k % 2 == 0 ? 1 : -1));
-      set(5, k, 0);
-    }
-    ProveOperands(problem, kM, operands);
-  }
+  return operands;
 }
 
 // Scales from the smallest to the largest of their type that keep weights
 // finite in A, groups of zeros under either, and scales of zero.
-TEST(MmaSyncGemmTest, ExtremeScalesArriveAsTheOracleSays) {
-  constexpr int64_t kM = 5;
+Operands ExtremeScales(const Problem& problem, int64_t m) {
+  const LayerConfig& layer = problem.layer;
+  Operands operands = MakeOperands(problem, m, 5);
+  const WeightLayout w = WeightLayoutOf(layer);
+  const DataType type = layer.b_scale_type;
+  double largest = 0;
+  for (const double value : layer.b.CodeTable()) {
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  }
+  // Nor may sums of a few hundred products leave float32.
+  const double most =
+      std::min(layer.a.MaxFinite(), kFloat32.MaxFinite() / 4096);
+  const double limit = std::min(
+      type.MaxFinite(), most / largest / operands.weights.tensor_scale / 2);
+  for (size_t i = 0; i < operands.weights.scales.size(); ++i) {
+    uint32_t& scale = operands.weights.scales[i];
+    switch (i / static_cast<size_t>(w.groups) % 5) {
+      case 0:
+        scale = type.is_e8m0() ? 0 : 1;  // the least
+        break;
+      case 1:
+        scale = type.Encode(limit / 2);
+        break;
+      case 2:
+        scale = type.is_e8m0() ? 1 : 0;  // zero
+        break;
+      case 3:  // one of each beside each other
+        scale = i % 2 == 0 ? type.Encode(limit / 2) : 1;
+        break;
+    }
+  }
+  // A group of zeros under any scale is zero.
+  if (layer.zero_point == ZeroPoint::kNone) {
+    for (int64_t k = 64; k < 128; ++k) {
+      for (int64_t n = 0; n < layer.n; n += 3) {
+        operands.weights.codes[n * layer.k + k] = 0;
+      }
+    }
+  }
+  operands.packed = *Pack(layer, operands.weights);
+  return operands;
+}
+
+TEST(MmaSyncGemmTest, ExtremesArriveAsTheOracleSays) {
+  constexpr int64_t kM = 6;
   for (const LayerConfig& layer : OneOfEachFamily(64, 192)) {
     Problem problem;
     problem.layer = layer;
-    Operands operands = MakeOperands(problem, kM, 5);
-    const WeightLayout w = WeightLayoutOf(layer);
-    const DataType type = layer.b_scale_type;
-    double largest = 0;
-    for (const double value : layer.b.CodeTable()) {
-      if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-    }
-    // Nor may sums of a few hundred products leave float32.
-    const double most =
-        std::min(layer.a.MaxFinite(), kFloat32.MaxFinite() / 4096);
-    const double limit = std::min(
-        type.MaxFinite(), most / largest / operands.weights.tensor_scale / 2);
-    for (size_t i = 0; i < operands.weights.scales.size(); ++i) {
-      uint32_t& scale = operands.weights.scales[i];
-      const size_t row = i / static_cast<size_t>(w.groups);
-      switch (row % 5) {
-        case 0:
-          scale = type.is_e8m0() ? 0 : 1;  // the least
-          break;
-        case 1:
-          scale = type.Encode(limit / 2);
-          break;
-        case 2:
-          scale = type.is_e8m0() ? 1 : 0;  // zero
-          break;
-        case 3:  // one of each beside each other
-          scale = i % 2 == 0 ? type.Encode(limit / 2) : 1;
-          break;
+    Operands cases[] = {SpecialActivations(problem, kM),
+                        ExtremeScales(problem, kM)};
+    // Few tokens and many: scales after and before the MMA.
+    for (const char* text :
+         {"block_m=8,block_n=64,block_k=128,warp_m=8,warp_n=64,warp_k=64,"
+          "stages=2",
+          "block_m=40,block_n=64,block_k=64,warp_m=40,warp_n=16,warp_k=64,"
+          "stages=2"}) {
+      const TuningConfig config = Config(text);
+      const emulator::Module module = Build(problem, config, DeviceOf(80));
+      for (Operands& operands : cases) {
+        const std::vector<uint16_t> c =
+            Emulate(module, PlanLaunch(problem, config, kM), operands,
+                    kM * layer.n, 1, emulator::CopyLanding::kRandom);
+        const OracleResult oracle =
+            Oracle(problem, kM, operands.a, operands.weights, operands.bias);
+        const Comparison r = Compare(problem, kM, c, oracle);
+        const int64_t worst = r.worst_m * layer.n + r.worst_n;
+        EXPECT_LE(r.worst_ratio, 1)
+            << problem.ToString() << "\n"
+            << text << "\ncase " << &operands - cases << " at [" << r.worst_m
+            << "][" << r.worst_n << "]: " << layer.c.Decode(c[worst])
+            << " instead of " << oracle.c[worst];
       }
     }
-    // A group of zeros under any scale is zero.
-    if (layer.zero_point == ZeroPoint::kNone) {
-      for (int64_t k = 64; k < 128; ++k) {
-        for (int64_t n = 0; n < 64; n += 3) {
-          operands.weights.codes[n * 192 + k] = 0;
-        }
-      }
-    }
-    ProveOperands(problem, kM, operands);
   }
 }
 

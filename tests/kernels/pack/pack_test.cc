@@ -19,6 +19,7 @@
 namespace hone {
 namespace {
 
+using layout::CodeLayout;
 using testing::HasSubstr;
 
 LayerConfig Layer(int64_t n, int64_t k, DataType b, int64_t group,
@@ -54,14 +55,15 @@ TEST(PackTest, EveryFormatRoundTripsForRaggedShapes) {
 // The layout is a permutation: every bit has its own place, and none is left.
 TEST(PackTest, LayoutIsOneToOne) {
   for (int bits = 1; bits <= 8; ++bits) {
-    for (const bool sign_magnitude : {false, true}) {
-      if (sign_magnitude && bits == 1) continue;
+    for (const auto layout :
+         {CodeLayout::kPlain, CodeLayout::kSplitSign, CodeLayout::kCrossSign}) {
+      if (layout != CodeLayout::kPlain && bits == 1) continue;
       std::vector<bool> seen(layout::PackedBytes(128, 192, bits) * 8);
       for (int n = 0; n < 128; ++n) {
         for (int k = 0; k < 192; ++k) {
           for (int j = 0; j < bits; ++j) {
             const int64_t bit =
-                layout::CodeBitOffset(n, k, 192, bits, sign_magnitude, j);
+                layout::CodeBitOffset(n, k, 192, bits, layout, j);
             ASSERT_LT(bit, static_cast<int64_t>(seen.size()));
             EXPECT_FALSE(seen[bit]) << bits << " " << n << "," << k;
             seen[bit] = true;
@@ -92,7 +94,8 @@ TEST(PackTest, WordsAreMmaFragments) {
             const int n = 16 * block + rows[reg];
             const int k = 16 * step + columns[reg] + high;
             const auto at = [&](int bits) {
-              return layout::CodeBitOffset(n, k, 64, bits, false, 0);
+              return layout::CodeBitOffset(n, k, 64, bits, CodeLayout::kPlain,
+                                           0);
             };
             const int index = 4 * step + reg;
             EXPECT_EQ(at(1), (block * 32 + lane) * 32 + index + 16 * high);
@@ -139,7 +142,9 @@ TEST(PackTest, TilesAreContiguous) {
     for (int n = 64; n < 128; ++n) {
       for (int k = 512; k < 1024; ++k) {
         const int64_t byte =
-            layout::CodeBitOffset(n, k, 8192, bits, false, bits - 1) / 8;
+            layout::CodeBitOffset(n, k, 8192, bits, CodeLayout::kPlain,
+                                  bits - 1) /
+            8;
         low = std::min(low, byte);
         high = std::max(high, byte);
       }

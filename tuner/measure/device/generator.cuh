@@ -30,7 +30,7 @@ enum Tensor : U32 {
 // How a layer's weights are stored, for the helpers' kernels.
 struct WeightFormat {
   int bits;
-  int sign_magnitude;
+  int code_layout;  // layout::CodeLayout
   // What a stored code is xor-ed with.
   int stored_xor;
   int format;  // of the codes

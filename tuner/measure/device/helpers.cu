@@ -64,7 +64,7 @@ extern "C" __global__ void hone_fill_weights(U32* packed, U64 n_padded,
 #pragma unroll 1
       for (int j = 0; j < format.bits; ++j) {
         const hone::layout::BitPlace at = hone::layout::PlaceOf(
-            format.bits, format.sign_magnitude != 0, reg, place % 2, j);
+            format.bits, static_cast<hone::layout::CodeLayout>(format.code_layout), reg, place % 2, j);
         words[at.word] |= (code >> j & 1) << at.bit;
       }
     }
@@ -201,7 +201,7 @@ __device__ __noinline__ double Weight(const U32* packed, const unsigned char* sc
                                 const WeightFormat& format) {
   const U32 code =
       hone::layout::ReadCode(packed, n, kk, k, format.bits,
-                             format.sign_magnitude != 0) ^
+                             static_cast<hone::layout::CodeLayout>(format.code_layout)) ^
       static_cast<U32>(format.stored_xor);
   double value = Value(code, format.format);
   const int group = format.group == 0 ? 0 : kk / format.group;
