@@ -31,6 +31,22 @@ void BulkCopies::Reset() {
   unwritten_.clear();
 }
 
+bool BulkCopies::NoteGlobal(const BulkCopy& copy, const Warp& warp,
+                            uint32_t clock) {
+  if (copy.kind == Kind::kSharedToShared) return true;
+  for (const BulkPiece& piece : copy.pieces) {
+    // Reductions are atomic, element by element.
+    if (piece.end > piece.begin &&
+        !copy.issuer->CheckGlobalAt(warp, copy.lane, copy.statement, clock,
+                                    piece.address, piece.end - piece.begin,
+                                    copy.kind == Kind::kSharedToGlobal,
+                                    copy.reduce != nullptr)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool BulkCopies::Issue(Cta& target, Warp& warp, BulkCopy copy) {
   Cta& issuer = *copy.issuer;
   const SharedAccess access = AccessOf(copy, warp);
@@ -57,6 +73,10 @@ bool BulkCopies::Issue(Cta& target, Warp& warp, BulkCopy copy) {
         return false;
       }
     }
+  }
+  if (!NoteGlobal(copy, warp,
+                  to_shared ? warp.clock[warp.index] : Cta::kInFlight)) {
+    return false;
   }
   ++issuer.stats().bulk_copies;
   copies_.push_back(std::move(copy));
@@ -211,16 +231,20 @@ void BulkCopies::Wait(Cta& target, Warp& warp, uint32_t mask, uint32_t keep,
       continue;
     }
     ReadSource(copy);
-    if (!read_only) WriteGlobal(target, copy);
+    if (!read_only) {
+      WriteGlobal(target, copy);
+      NoteGlobal(copy, warp, warp.clock[warp.index]);
+    }
     for (const BulkPiece& piece : copy.pieces) {
       target.shared().MarkSource(piece.shared, piece.bytes, false);
       target.shared().NoteRead(piece.shared, piece.bytes, AccessOf(copy, warp));
     }
-    if (!copy.written) ended.push_back(std::move(copy));
+    // Also one that has been written early: nobody knows it yet.
+    if (read_only) ended.push_back(std::move(copy));
   }
   copies_ = std::move(kept);
   MarkSources();
-  // What has been read but not written no longer concerns shared memory.
+  // What has been read no longer concerns shared memory.
   for (BulkCopy& copy : ended) unwritten_.push_back(std::move(copy));
   if (read_only) return;
   auto left = std::partition(
@@ -228,7 +252,10 @@ void BulkCopies::Wait(Cta& target, Warp& warp, uint32_t mask, uint32_t keep,
         return copy.warp != warp.index || (mask >> copy.lane & 1) == 0 ||
                copy.group + keep >= warp.bulk_committed[copy.lane];
       });
-  for (auto it = left; it != unwritten_.end(); ++it) WriteGlobal(target, *it);
+  for (auto it = left; it != unwritten_.end(); ++it) {
+    WriteGlobal(target, *it);
+    NoteGlobal(*it, warp, warp.clock[warp.index]);
+  }
   unwritten_.erase(left, unwritten_.end());
 }
 

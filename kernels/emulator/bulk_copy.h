@@ -26,6 +26,7 @@ struct BulkPiece {
   // written.
   uint32_t begin = 0, end = 0;
   std::byte* global = nullptr;  // of byte `begin`
+  uint64_t address = 0;         // its device address
   uint32_t source = 0;          // offset, shared to shared
 };
 
@@ -80,11 +81,14 @@ class BulkCopies {
   void MarkSources();
 
  private:
+  // Notes that the copy reads or writes global memory, at a clock of the warp.
+  static bool NoteGlobal(const BulkCopy& copy, const Warp& warp,
+                         uint32_t clock);
   void ReadSource(BulkCopy& copy);
   void WriteGlobal(Cta& target, BulkCopy& copy);
   void Land(Cta& target, size_t index);
   std::vector<BulkCopy> copies_;
-  // Waited for with .read only: they have read but may write later.
+  // Waited for with .read only: they have read and may write later.
   std::vector<BulkCopy> unwritten_;
 };
 

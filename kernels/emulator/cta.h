@@ -244,6 +244,12 @@ class Cta {
   // for races and for a missing griddepcontrol.wait.
   bool CheckGlobal(const Warp& warp, uint32_t lane, uint64_t address,
                    uint32_t bytes, bool write, bool strong);
+  // The same for an access of an earlier instruction, at a clock of the warp;
+  // kInFlight if nobody else can know yet that it has happened.
+  static constexpr uint32_t kInFlight = 0xffffffff;
+  bool CheckGlobalAt(const Warp& warp, uint32_t lane, uint32_t statement,
+                     uint32_t clock, uint64_t address, uint32_t bytes,
+                     bool write, bool strong);
   // A fence of gpu scope or wider.
   void FenceGrid(Warp& warp);
   // Strong writes and reads of global memory; `release` and `acquire`: without

@@ -39,18 +39,25 @@ class WarpKnows : public GlobalRaces::Knower {
 
 bool Cta::CheckGlobal(const Warp& warp, uint32_t lane, uint64_t address,
                       uint32_t bytes, bool write, bool strong) {
+  return CheckGlobalAt(warp, lane, warp.statement, warp.clock[warp.index],
+                       address, bytes, write, strong);
+}
+
+bool Cta::CheckGlobalAt(const Warp& warp, uint32_t lane, uint32_t statement,
+                        uint32_t clock, uint64_t address, uint32_t bytes,
+                        bool write, bool strong) {
   if (!CheckDependency(warp, lane, address)) return false;
   GlobalRaces* races = launch_.races;
   if (races == nullptr || !launch_.global->IsWritable(address)) return true;
-  const GlobalRaces::Access access = {number_, warp.index, warp.statement,
-                                      warp.clock[warp.index], strong};
+  const GlobalRaces::Access access = {number_, warp.index, statement, clock,
+                                      strong};
   const WarpKnows knower(cluster_, *this, warp);
   const bool ordered = write ? races->Write(address, bytes, access, knower)
                              : races->Read(address, bytes, access, knower);
   if (ordered) return true;
   const GlobalRaces::Conflict& conflict = races->conflict();
-  Fault(
-      warp, lane,
+  FaultAt(
+      warp.index, lane, statement,
       absl::StrCat(
           "race: global ", write ? "write" : "read", " of ", bytes,
           bytes == 1 ? " byte" : " bytes", " at ",

@@ -32,9 +32,8 @@ std::byte* GlobalBytes(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
                           : cta.global().ForRead(address, bytes);
   if (data == nullptr) {
     cta.Fault(warp, lane, cta.global().Explain(address, bytes, write));
-    return nullptr;
   }
-  return cta.CheckDependency(warp, lane, address) ? data : nullptr;
+  return data;
 }
 
 void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
@@ -78,6 +77,7 @@ void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
           GlobalBytes(cta, warp, lane, at, bytes, false) == nullptr) {
         return false;
       }
+      piece.address = at;
       piece.global = GlobalBytes(cta, warp, lane, at, bytes, write);
       if (piece.global == nullptr) return false;
       if (bulk.kind == Kind::kPrefetch) return true;

@@ -111,7 +111,6 @@ void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       cta.Fault(warp, lane, error);
       return false;
     }
-    if (!cta.CheckDependency(warp, lane, address)) return false;
     if (bulk.kind == Kind::kPrefetch) return true;
     uint64_t bytes = 0;
     for (const BulkPiece& piece : copy.pieces) bytes += piece.end - piece.begin;

@@ -108,8 +108,10 @@ bool BoxPieces(const TensorMap& map, uint64_t address,
       piece.bytes = chunk;
       piece.begin = std::clamp(begin, c, c + chunk) - c;
       piece.end = std::clamp(end, c, c + chunk) - c;
-      if (piece.end > piece.begin)
+      if (piece.end > piece.begin) {
         piece.global = data + (c + piece.begin - begin);
+        piece.address = at + (c + piece.begin - begin);
+      }
       pieces->push_back(piece);
     }
   }

@@ -132,6 +132,10 @@ INSTANTIATE_TEST_SUITE_P(
                   {"wrong byte count at exit: phase 0 of the mbarrier at byte "
                    "256 of static shared memory expects 0 bytes, of which 64",
                    "copy not waited for: the CTA exits"}},
+        FaultCase{"bulk_store_seen_early",
+                  {"race: global read of 4 bytes"},
+                  "bulk_store_seen_early",
+                  "bulk_store_seen_early_store"},
         FaultCase{"fence_of_another",
                   {"missing proxy fence"},
                   "fence_of_another",

@@ -71,8 +71,10 @@ void AddBulkCopyCases(std::vector<AsyncCase>* out) {
   std::reverse(reversed.begin(), reversed.end());
   out->push_back(Simple("tracked_copies", 64, BytesOfVector(Counting(256)),
                         BytesOfVector(reversed)));
-  out->push_back(Simple("bulk_round", 64, BytesOfVector(Counting(64)),
-                        BytesOfVector(Counting(64, 1))));
+  for (const char* kernel : {"bulk_round", "bulk_store_seen"}) {
+    out->push_back(Simple(kernel, 64, BytesOfVector(Counting(64)),
+                          BytesOfVector(Counting(64, 1))));
+  }
   for (const char* kernel : {"fence_after_barrier", "fence_of_one"}) {
     out->push_back(Simple(kernel, 64, BytesOfVector(Counting(64)),
                           BytesOfVector(Counting(64))));

@@ -414,6 +414,35 @@ extern "C" __global__ void reload_race(const u32* in, u32* out) {
   }
 }
 
+// The rest of the CTA may use what a bulk copy has stored once it is complete;
+// that it has read its source is not enough.
+extern "C" __global__ void bulk_store_seen(const u32* in, u32* out) {
+  __shared__ __align__(128) u32 s[64];
+  s[threadIdx.x] = in[threadIdx.x];
+  FenceProxy();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    BulkStore(out, s, 256);
+    Commit();
+    WaitAll();
+  }
+  __syncthreads();
+  out[threadIdx.x] += 1;
+}
+extern "C" __global__ void bulk_store_seen_early(const u32* in, u32* out) {
+  __shared__ __align__(128) u32 s[64];
+  s[threadIdx.x] = in[threadIdx.x];
+  FenceProxy();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    BulkStore(out, s, 256);  // FAULT bulk_store_seen_early_store
+    Commit();
+    WaitRead();
+  }
+  __syncthreads();
+  if (threadIdx.x >= 32) out[threadIdx.x] += 1;  // FAULT bulk_store_seen_early
+}
+
 // --- tensor copies ------------------------------------------------------------
 #define TENSOR_KERNELS(RANK, COORDINATES)                                            \
   extern "C" __global__ void load##RANK(const __grid_constant__ TensorMap map,       \
