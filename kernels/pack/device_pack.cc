@@ -98,8 +98,7 @@ absl::StatusOr<DevicePack> RenderPack(const LayerConfig& layer, DataType input,
     absl::string_view step;
     int64_t warps;
   } steps[] = {
-      {"hone_pack_range", "Range",
-       w.tensor_scale ? ScaleRows(layer) * w.groups : 0},
+      {"hone_pack_range", "Range", w.tensor_scale ? layer.n : 0},
       {"hone_pack_scales", "Scales",
        w.entry_bytes == 0 ? (w.tensor_scale ? 1 : 0)
                           : units_n * w.groups * (w.block ? 1 : 32)},

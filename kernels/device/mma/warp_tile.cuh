@@ -61,13 +61,13 @@ class WarpTile {
     if constexpr (kHasZero && !kGrouped) {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
-        const int row = warp_n_ * Config::kWarpN + i * 16;
-        const int unit = row / layout::kUnitRows;
+        const int unit = UnitOf(i);
         if (unit >= units) {
           zeros_[i] = {0, 0};
           continue;
         }
-        const u8* pair = entries + unit * Config::kEntryBytes + ZeroOffset(row);
+        const u8* pair =
+            entries + unit * Config::kEntryBytes + ZeroOffset(RowOf(i));
         u32 codes;
         if constexpr (Zero::kBits == 4) {
           codes = ptx::LoadConstant1(pair);
@@ -137,11 +137,24 @@ class WarpTile {
     return (S::kPrivateRings ? 0 : warp_k_ * Config::kWarpK) + step * 16;
   }
 
+  // Block i's packed unit along N, of the tile, and its first row there, for
+  // entries. Where warps do not straddle units the former is the warp's, and the
+  // latter's part that depends on i a constant.
+  static constexpr bool kAligned = layout::kUnitRows % Config::kWarpN == 0;
+  __device__ __forceinline__ int UnitOf(int i) const {
+    const int row = warp_n_ * Config::kWarpN;
+    return (kAligned ? row : row + i * 16) / layout::kUnitRows;
+  }
+  __device__ __forceinline__ int RowOf(int i) const {
+    const int row = warp_n_ * Config::kWarpN;
+    return kAligned ? row % layout::kUnitRows + i * 16
+                    : (row + i * 16) % layout::kUnitRows;
+  }
+
   // Offset in an entry of the pair of zero points of rows g and g + 8 of the
-  // block at `row`.
+  // block whose rows start at `row` of its unit.
   __device__ __forceinline__ u32 ZeroOffset(int row) const {
-    return Config::kEntryScaleBytes +
-           (row % layout::kUnitRows + lane_ / 4 * 2) * Zero::kBits / 8;
+    return Config::kEntryScaleBytes + (row + lane_ / 4 * 2) * Zero::kBits / 8;
   }
 
   // Scales (of rows g and g + 8 of each block) and zero points for the group of
@@ -152,12 +165,10 @@ class WarpTile {
         Config::kGroup >= S::kColumns ? 0 : Column(step) / Config::kGroup;
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      const int row = warp_n_ * Config::kWarpN + i * 16;
-      const u32 entry =
-          stage + S::kScaleOffset +
-          (row / layout::kUnitRows * S::kGroups + group) * Config::kEntryBytes;
-      const u32 pair =
-          entry + (row % layout::kUnitRows + lane_ / 4 * 2) * Scale::kBits / 8;
+      const int row = RowOf(i);
+      const u32 entry = stage + S::kScaleOffset +
+                        (UnitOf(i) * S::kGroups + group) * Config::kEntryBytes;
+      const u32 pair = entry + (row + lane_ / 4 * 2) * (Scale::kBits / 8);
       if constexpr (Config::kBlockScale) {
         scales_[i] = ptx::LoadShared4(entry);
       } else if constexpr (Scale::kBits == 8) {

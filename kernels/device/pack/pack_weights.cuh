@@ -3,10 +3,11 @@
 // the same order.
 //
 // Algorithm, in two launches, or three where there is a tensor scale:
-//   range   a warp per slice (the weights that share a scale) finds its extent;
-//           the largest scale of all goes to the workspace
-//   scales  a warp per pair of slices, of rows g and g + 8 of a block, whose
-//           fields are neighbours: extents again, then scales and zero points
+//   range   a warp per row finds the largest of its scales; the largest of all
+//           goes to the workspace
+//   scales  a warp per group and pair of rows, g and g + 8 of a block, whose
+//           fields are neighbours: least and largest weights, then scales and
+//           zero points
 //   codes   a lane per lane of a block: the 32 weights of its fragments, their
 //           codes, b packed words, stored in the widest pieces
 // Weights are read twice (thrice), each time past the L2, and written once as
@@ -49,11 +50,18 @@ class PackWeights {
   }
 
   __device__ __forceinline__ void Range() const {
-    if (warp_ >= static_cast<u64>(kSliceRows) * Config::kGroups) return;
-    const int row = static_cast<int>(warp_ / Config::kGroups);
-    const int group = static_cast<int>(warp_ % Config::kGroups);
-    const float scale =
-        IdealScale(ExtentOf(row * Config::kGroupN, Config::kGroupN, group));
+    if (warp_ >= static_cast<u64>(Config::kN)) return;
+    const int row = static_cast<int>(warp_);
+    float scale = 0;
+    if constexpr (kHasZero) {
+#pragma unroll 1
+      for (int group = 0; group < Config::kGroups; ++group) {
+        scale = Max(scale, IdealScale(GroupExtent(row, 1, group)));
+      }
+    } else {
+      // Division is monotonic: the largest scale is that of the largest weight.
+      scale = IdealScale(ExtentOf(row, 1, 0, Config::kK));
+    }
     // Scales are not negative, and such floats order as integers do.
     if (lane_ == 0) ptx::AtomicMax(workspace_, codes::FloatToBits(scale));
   }
@@ -76,7 +84,7 @@ class PackWeights {
       if constexpr (Config::kBlock) {
         const int row = unit * layout::kUnitRows / Config::kGroupN;
         const Affine a =
-            Choose(ExtentOf(row * Config::kGroupN, Config::kGroupN, group));
+            Choose(GroupExtent(row * Config::kGroupN, Config::kGroupN, group));
         if (lane_ < 4) ptx::StoreGlobal4(to + lane_ * 4, a.scale_code);
       } else {
         const int pair = static_cast<int>(warp_ % 32);
@@ -128,8 +136,6 @@ class PackWeights {
       layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
   static constexpr int kUnitsK = static_cast<int>(
       layout::RoundUp(Config::kK, layout::kUnitColumns) / layout::kUnitColumns);
-  static constexpr int kSliceRows =
-      (Config::kN + Config::kGroupN - 1) / Config::kGroupN;
   static constexpr int kGroupColumns =
       Config::kGroup == 0 ? Config::kK : Config::kGroup;
   static constexpr bool kHasZero = Config::kZeroBits > 0;
@@ -168,13 +174,18 @@ class PackWeights {
     return a < b ? b : a;
   }
 
-  // Of rows [row0, row0 + rows) in a group; for all lanes of the warp.
-  __device__ __forceinline__ Extent ExtentOf(int row0, int rows,
-                                             int group) const {
-    Extent e = {0, 0};
+  __device__ __forceinline__ Extent GroupExtent(int row0, int rows,
+                                                int group) const {
     const int begin = group * kGroupColumns;
     const int last = begin + kGroupColumns;
-    const int end = last < Config::kK ? last : Config::kK;
+    return ExtentOf(row0, rows, begin, last < Config::kK ? last : Config::kK);
+  }
+
+  // Of rows [row0, row0 + rows) and columns [begin, end); for all lanes of the
+  // warp.
+  __device__ __forceinline__ Extent ExtentOf(int row0, int rows, int begin,
+                                             int end) const {
+    Extent e = {0, 0};
 #pragma unroll 1
     for (int row = row0; row < row0 + rows && row < Config::kN; ++row) {
 #pragma unroll 8
@@ -212,7 +223,7 @@ class PackWeights {
       // Padding: scale 1, zero point 0.
       return {1, 0, codes::Encode(1, Config::kScaleFormat), 0};
     }
-    return Choose(ExtentOf(row, 1, group));
+    return Choose(GroupExtent(row, 1, group));
   }
 
   __device__ __forceinline__ Affine Choose(const Extent& e) const {
