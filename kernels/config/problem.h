@@ -108,6 +108,8 @@ struct ComputeConfig {
   GemmType gemm = GemmType::kDense;
   // The same row of A gives the same bits whatever M it is batched with.
   bool batch_invariant = false;
+  // float16: the products of at most 64 columns are summed in float16, at that
+  // type's MMA rate, and those sums in float32. Sums past 65504 are infinite.
   DataType accumulator = kFloat32;
   InputScaleLayout a_scale_layout = InputScaleLayout::kRowMajor;
   // Experts chosen per token; 0 for dense.
