@@ -97,7 +97,7 @@ __device__ __forceinline__ void Dequant(const hone::u32* b, hone::u32 codes,
   hone::DequantFragment<Weight, AType, kExact, 3>(words, zero, a[3]);
 #pragma unroll
   for (int i = 0; i < 16; ++i) c[thread * 16 + i] = a[i / 4][i % 4];
-  c[256 * 16] = Weight::template kExponent<AType, kExact>;
+  if (thread == 0) c[256 * 16] = Weight::template kExponent<AType, kExact>;
 }
 )");
   // The same loads and stores alone.
