@@ -41,7 +41,7 @@ TEST(EmulatorSpeedTest, A64x128x512W4A16ProblemRunsInAboutASecond) {
   const auto module = emulator::Module::Parse(compiled->ptx);
   ASSERT_TRUE(module.ok()) << module.status();
   QuantizedWeights weights;
-  weights.values.assign(kN * kK, 1);
+  weights.codes.assign(kN * kK, static_cast<uint8_t>(layer.b.Encode(1)));
   weights.scales.assign(kN * ScaleGroups(layer), 0x3c00);
   PackedWeights packed = *Pack(layer, weights);
   std::vector<uint16_t> a(kM * kK, 0x3c00), c(kM * kN);
