@@ -86,6 +86,8 @@ class Object {
 
 struct Quantization {
   DataType a;
+  // Of a preset (mxfp4, ...), which sets the scales; else `b` and `group` do.
+  std::string preset;
   DataType b;
   int64_t group = 0;
 };
@@ -103,6 +105,19 @@ absl::StatusOr<Quantization> ParseQuantization(
   HONE_RETURN_IF_ERROR(object.OnlyKnows({"a", "b", "group"}));
   Quantization out;
   HONE_ASSIGN_OR_RETURN(out.a, object.Type("a"));
+  HONE_ASSIGN_OR_RETURN(out.preset, object.String("b"));
+  LayerConfig preset;
+  if (ApplyPreset(out.preset, preset).ok()) {
+    if (object.Find("group") != nullptr || options.b || options.group) {
+      return object.Error("b", absl::StrCat("is ", out.preset,
+                                            ", which sets the scales: neither "
+                                            "\"group\" nor --b nor --group go "
+                                            "with it"));
+    }
+    out.a = options.a.value_or(out.a);
+    return out;
+  }
+  out.preset.clear();
   HONE_ASSIGN_OR_RETURN(out.b, object.Type("b"));
   HONE_ASSIGN_OR_RETURN(out.group,
                         object.Int("group", 0, kMaxDimension, std::nullopt));
@@ -141,6 +156,9 @@ absl::StatusOr<ModelLayer> ParseLayer(const Object& object, std::string model,
   layer.problem =
       DenseProblem(n, k, quantization.a, quantization.b, quantization.group,
                    bias != nullptr && bias->bool_value());
+  if (!quantization.preset.empty()) {
+    HONE_RETURN_IF_ERROR(ApplyPreset(quantization.preset, layer.problem.layer));
+  }
   if (absl::Status status = layer.problem.Validate(); !status.ok())
     return object.Error("name", absl::StrCat("has a layer that is not valid: ",
                                              status.message()));

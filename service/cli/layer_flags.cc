@@ -31,10 +31,14 @@ absl::StatusOr<DataType> TypeFlag(const ParsedArgs& args,
 // Validate()'s message with the flag in place of the field.
 std::string WithFlagNames(absl::string_view message) {
   static constexpr std::pair<const char*, const char*> kNames[] = {
-      {"layer.n", "--n"},           {"layer.k", "--k"},
-      {"layer.a", "--a"},           {"layer.b", "--b"},
-      {"layer.c", "--c"},           {"layer.b_group", "--group"},
-      {"layer.b_scale_type", "--a"}};
+      {"layer.n", "--n"},
+      {"layer.k", "--k"},
+      {"layer.a", "--a"},
+      {"layer.b", "--b"},
+      {"layer.c", "--c"},
+      {"layer.b_group", "--group"},
+      {"layer.b_scale_type", "--a"},
+      {"layer.zero_point", "--zero-point"}};
   const size_t end = message.find(' ');
   for (const auto& [field, flag] : kNames) {
     if (message.substr(0, end) == field)
@@ -50,11 +54,15 @@ std::vector<Flag> LayerFlags() {
       {"n", "N", "rows of the weights: output features"},
       {"k", "K", "columns of the weights: input features"},
       {"a", "TYPE", "activations: float16 (default) or bfloat16"},
-      {"b", "TYPE", "weights: int4 (default) or int8"},
+      {"b", "TYPE",
+       "weights: int4 (default) or another type of at most 8 bits, such as "
+       "uint3, int8, float8e4m3; or mxfp4, mxfp8, nvfp4, which set the scales "
+       "too"},
       {"c", "TYPE", "output; the type of the activations unless given"},
       {"group", "G",
-       "weights along K that share a scale: 32, 64, 128, or 0 "
-       "(default) for one scale per channel"},
+       "weights along K that share a scale: 16 to 256, or 0 (default) for one "
+       "scale per channel"},
+      {"zero-point", "KIND", "none (default), integer or float"},
       {"bias", "", "the layer adds a bias"},
       {"problem", "TEXT",
        "the whole problem in canonical text, instead of the "
@@ -110,13 +118,40 @@ absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args) {
         kMaxDimension, " each), or --problem"));
   }
   HONE_ASSIGN_OR_RETURN(const DataType a, TypeFlag(args, "a", kFloat16));
-  HONE_ASSIGN_OR_RETURN(const DataType b, TypeFlag(args, "b", kInt4));
+  LayerConfig preset;
+  const bool is_preset = ApplyPreset(args.Get("b"), preset).ok();
+  if (is_preset && (args.Has("group") || args.Has("zero-point"))) {
+    return UsageError(
+        absl::StrCat(args.Has("group") ? "--group" : "--zero-point",
+                     " cannot stand beside --b=", args.Get("b"),
+                     ", which says how weights are scaled"));
+  }
+  DataType b = preset.b;
+  if (!is_preset) {
+    HONE_ASSIGN_OR_RETURN(b, TypeFlag(args, "b", kInt4));
+  }
   HONE_ASSIGN_OR_RETURN(const DataType c, TypeFlag(args, "c", a));
   HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> group,
                         args.Int("group", 0, kMaxDimension));
   Problem problem =
       DenseProblem(*n, *k, a, b, group.value_or(0), args.Has("bias"));
   problem.layer.c = c;
+  if (is_preset) {
+    HONE_RETURN_IF_ERROR(ApplyPreset(args.Get("b"), problem.layer));
+  }
+  if (const std::string zero = args.Get("zero-point"); !zero.empty()) {
+    bool known = false;
+    for (const ZeroPoint kind :
+         {ZeroPoint::kNone, ZeroPoint::kInteger, ZeroPoint::kFloat}) {
+      if (zero != ToString(kind)) continue;
+      problem.layer.zero_point = kind;
+      known = true;
+    }
+    if (!known) {
+      return UsageError(absl::StrCat("--zero-point is '", zero,
+                                     "'; it must be none, integer or float"));
+    }
+  }
   if (absl::Status status = problem.Validate(); !status.ok())
     return UsageError(WithFlagNames(status.message()));
   return problem;

@@ -100,6 +100,24 @@ TEST(LayerFlagsTest, ScalesAndOutputFollowTheActivations) {
   EXPECT_EQ(*problem, expected);
 }
 
+TEST(LayerFlagsTest, PresetsAndZeroPoints) {
+  const auto mxfp4 =
+      ProblemFromFlags(*Parse({"--n=64", "--k=128", "--b=mxfp4"}));
+  ASSERT_TRUE(mxfp4.ok()) << mxfp4.status();
+  EXPECT_EQ(mxfp4->layer.b, kFloat4e2m1);
+  EXPECT_EQ(mxfp4->layer.b_scale_type, kFloat8e8m0);
+  EXPECT_EQ(mxfp4->layer.b_group, 32);
+  const auto awq =
+      ProblemFromFlags(*Parse({"--n=64", "--k=128", "--b=uint4", "--group=128",
+                               "--zero-point=integer"}));
+  ASSERT_TRUE(awq.ok()) << awq.status();
+  EXPECT_EQ(awq->layer.zero_point, ZeroPoint::kInteger);
+  EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--b=nvfp4", "--group=16"}),
+              HasSubstr("--group cannot stand beside --b=nvfp4"));
+  EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--b=uint4", "--zero-point=7"}),
+              HasSubstr("none, integer or float"));
+}
+
 TEST(LayerFlagsTest, CanonicalTextIsTheSameProblem) {
   const auto flags = ProblemFromFlags(*Parse({"--n=64", "--k=128"}));
   ASSERT_TRUE(flags.ok()) << flags.status();

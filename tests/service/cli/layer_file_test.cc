@@ -48,6 +48,19 @@ TEST(LayerFileTest, ReadsLayers) {
   EXPECT_FALSE((*layers)[1].problem.layer.bias);
 }
 
+TEST(LayerFileTest, PresetsSetTypeAndScales) {
+  const std::string text =
+      With(R"("b": "int4", "group": 128)", R"("b": "mxfp4")");
+  const auto layers = ParseLayerFile("tiny.json", text, {});
+  ASSERT_TRUE(layers.ok()) << layers.status();
+  EXPECT_EQ((*layers)[1].problem.layer.b, kFloat4e2m1);
+  EXPECT_EQ((*layers)[1].problem.layer.b_group, 32);
+  EXPECT_EQ((*layers)[1].problem.layer.b_scale_type, kFloat8e8m0);
+  EXPECT_THAT(Error(With("int4", "nvfp4")),
+              HasSubstr("b is nvfp4, which sets the scales"));
+  EXPECT_THAT(Error(text, {.group = 64}), HasSubstr("--group"));
+}
+
 TEST(LayerFileTest, RanksDivideTheSplitDimension) {
   LayerFileOptions options;
   options.tensor_parallel = 4;
