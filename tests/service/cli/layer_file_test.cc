@@ -57,7 +57,7 @@ TEST(LayerFileTest, PresetsSetTypeAndScales) {
   EXPECT_EQ((*layers)[1].problem.layer.b_group, 32);
   EXPECT_EQ((*layers)[1].problem.layer.b_scale_type, kFloat8e8m0);
   EXPECT_THAT(Error(With("int4", "nvfp4")),
-              HasSubstr("b is nvfp4, which sets the scales"));
+              HasSubstr("\"b\" is nvfp4, which sets the scales"));
   EXPECT_THAT(Error(text, {.group = 64}), HasSubstr("--group"));
 }
 

@@ -25,6 +25,18 @@ TEST(ConfigConvert, EveryFieldOfAProblemMakesTheRoundTrip) {
   const auto back = ProblemFromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, problem);
+  // Zero points do not go with the sample's block scales.
+  Problem grouped = problem;
+  grouped.layer.b = DataType::Uint(4);
+  grouped.layer.b_scale = ScaleGranularity::kGroup;
+  grouped.layer.b_scale_type = kFloat16;
+  grouped.layer.b_group_n = 0;
+  for (const ZeroPoint zero : {ZeroPoint::kInteger, ZeroPoint::kFloat}) {
+    grouped.layer.zero_point = zero;
+    const auto again = ProblemFromProto(ToProto(grouped));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, grouped);
+  }
 }
 
 TEST(ConfigConvert, EveryFieldOfATuningConfigMakesTheRoundTrip) {

@@ -27,7 +27,7 @@ inline Problem SampleProblem() {
   p.layer.b_group_n = 64;
   p.layer.a_scale = InputScale::kGroup;
   p.layer.a_group = 32;
-  p.layer.zero_point = ZeroPoint::kFloat;
+  p.layer.zero_point = ZeroPoint::kNone;
   p.layer.bias = true;
   p.compute.gemm = GemmType::kIndexed;
   p.compute.batch_invariant = true;
