@@ -125,7 +125,7 @@ double ClampToFinite(double x) {
 template <typename To>
 void StoreFloat(std::byte* d, double x, const Instruction& inst) {
   const auto rounding = static_cast<Rounding>(inst.mode & kRoundingMask);
-  if ((inst.mode & kRelu) != 0 && x < 0) x = 0;
+  if ((inst.mode & kRelu) != 0 && x <= 0) x = 0;
   if ((inst.mode & kSaturateFinite) != 0) x = ClampToFinite<To>(x);
   if (inst.Has(Instruction::kSaturate)) {
     x = std::isnan(x) ? 0.0 : std::clamp(x, 0.0, 1.0);
@@ -188,8 +188,9 @@ void PackPair(Cta&, Warp& warp, const Instruction& inst, uint32_t mask) {
   });
 }
 
+// Also -0 becomes +0, as an H200 does (vectors/sm_90a.jsonl).
 double Relu(const Instruction& inst, double x) {
-  return (inst.mode & kRelu) != 0 && x < 0 ? 0 : x;
+  return (inst.mode & kRelu) != 0 && x <= 0 ? 0 : x;
 }
 
 // The packed pairs of at most 8 bits: the first source, or the upper half of

@@ -35,7 +35,7 @@ uint32_t EncodeNarrow(const DataType& type, double x, bool relu) {
   if (std::isnan(x)) {
     return type.bits() == 8 ? 0x7f : type.Encode(type.MaxFinite());
   }
-  if (relu && x < 0) x = 0;
+  if (relu && x <= 0) x = 0;
   if (std::isinf(x)) x = std::copysign(type.MaxFinite(), x);
   return type.Encode(x);
 }
@@ -87,7 +87,7 @@ void AddNarrow(std::vector<InstructionCase>* out) {
           [=](const uint32_t* w) {
             const auto half = [&](uint32_t code) {
               double x = type.Decode(code & ((1u << type.bits()) - 1));
-              if (relu && x < 0) x = 0;
+              if (relu && x <= 0) x = 0;
               if (std::isinf(x)) return x > 0 ? 0x7c00u : 0xfc00u;
               return EncodeHalf(x);
             };
@@ -186,7 +186,7 @@ void AddWide(std::vector<InstructionCase>* out) {
       "cvt.rn.relu.bf16x2.f32", "cvt.rn.relu.bf16x2.f32 d0, w0, w1;", 2,
       Compare::kBFloats,
       [](const uint32_t* w) {
-        const auto relu = [](float x) { return x < 0 ? 0.0f : x; };
+        const auto relu = [](float x) { return x <= 0 ? 0.0f : x; };
         return EncodeBFloat(relu(F(w[0]))) << 16 | EncodeBFloat(relu(F(w[1])));
       },
       80));
