@@ -85,7 +85,9 @@ TEST(ConvertTest, NarrowFloats) {
     return U{Encode16<Half>(F(a))} << 16 | Encode16<Half>(F(b));
   });
   Check("cvt.rn.relu.bf16x2.f32 d, a, b;", 32, 32, [](U a, U b, U) -> U {
-    const auto f = [](float x) -> U { return Encode16<BFloat>(x < 0 ? 0 : x); };
+    const auto f = [](float x) -> U {
+      return Encode16<BFloat>(x <= 0 ? 0 : x);
+    };
     return f(F(a)) << 16 | f(F(b));
   });
 }
