@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "kernels/config/weight_layout.h"
 #include "kernels/pack/pack.h"
 #include "kernels/space/space.h"
 
@@ -36,9 +37,8 @@ constexpr double kDequantLanes = 64;
 constexpr double kUnpackPerWeight = 0.84;
 constexpr double kScalePerWeight = 0.46;
 // Instructions per accumulator and group where scales are folded in after the
-// MMA instead (kernels/device/mma/warp_tile.cuh), and when that is.
+// MMA instead.
 constexpr double kFoldPerSum = 2.5;
-constexpr int64_t kFoldTokens = 32;
 // Share of the device's mma.sync rate that these kernels reach, and the
 // independent MMAs that an SM needs in flight for it.
 constexpr double kMmaShare = 0.87;
@@ -75,22 +75,17 @@ double MmaTflops(const DeviceSpec& device, const TuningConfig& config) {
 // Instructions that bring one weight to the MMA and its scale into the sum.
 // Weights are dequantized by every row of warps; warps split along K share the
 // work.
-double DequantPerWeight(const LayerConfig& layer, const TuningConfig& config) {
-  if (layer.b == layer.a) return 0;
-  const bool scale_along_k = layer.b_scale != ScaleGranularity::kChannel &&
-                             layer.b_scale != ScaleGranularity::kTensor &&
-                             layer.b_scale != ScaleGranularity::kNone;
-  if (!scale_along_k) return kUnpackPerWeight;
+double DequantPerWeight(const Problem& problem, const TuningConfig& config) {
+  if (problem.layer.b == problem.layer.a) return 0;
+  const int64_t group = WeightLayoutOf(problem.layer).group;
+  if (group == 0) return kUnpackPerWeight;
   // Columns of K, and accumulators of a channel, that share one scale.
-  const int64_t columns = layer.b_group > 0
-                              ? std::min(layer.b_group, config.warp_k)
-                              : config.warp_k;
-  const bool folded =
-      config.warp_m <= kFoldTokens && config.warp_m / 8 < columns / 16;
+  const int64_t columns = std::min(group, config.warp_k);
   return kUnpackPerWeight +
-         (folded ? kFoldPerSum * static_cast<double>(config.warp_m) /
-                       static_cast<double>(columns)
-                 : kScalePerWeight);
+         (ScalesAfterMma(problem, config)
+              ? kFoldPerSum * static_cast<double>(config.warp_m) /
+                    static_cast<double>(columns)
+              : kScalePerWeight);
 }
 
 }  // namespace
@@ -182,7 +177,7 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
       1.0, static_cast<double>(config.warp_m * config.warp_n) / (8 * 16));
   const double mma = mma_flops / (kMmaShare * sm_flops_per_ns);
   const double dequant = static_cast<double>(config.warps_m()) * tile_elements *
-                         DequantPerWeight(layer, config) / kDequantLanes *
+                         DequantPerWeight(problem, config) / kDequantLanes *
                          clocks;
   const double shared =
       (static_cast<double>(config.warps_n() * config.block_m * config.block_k *

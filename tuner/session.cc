@@ -58,8 +58,9 @@ absl::Status SessionRun::Prepare() {
   AddKernels(pool);
   HONE_ASSIGN_OR_RETURN(std::vector<Trial> known, hooks_.known_trials());
   for (Trial& trial : known) known_.Add(std::move(trial));
-  total_ = static_cast<int64_t>(kernels_.size() + 2 * options_.ladder.size() +
-                                ScoutPoints().size());
+  total_ =
+      static_cast<int64_t>(kernels_.size() + 2 * options_.ladder.size() +
+                           (RefinedKernels() == 0 ? 0 : ScoutPoints().size()));
   HONE_RETURN_IF_ERROR(Cancelled());
   HONE_RETURN_IF_ERROR(
       executor_.Begin(problem_, options_.ladder.back(), options_.seed));

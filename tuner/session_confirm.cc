@@ -64,7 +64,7 @@ absl::Status SessionRun::Confirm() {
   points_.clear();
   // Rising, probes included: products of large M heat the device, and what
   // follows them is timed at lower clocks (a probe at M = 9 after M = 8192:
-  // 15.3 us at 1.53 GHz instead of 12.5 at 1.87).
+  // 15.3 us at 1.53 GHz instead of 12.9 at 1.87).
   size_t p = 0;
   size_t probe = 0;
   while (p < options_.ladder.size() || probe < probes.size()) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/config/status_macros.h"
+#include "tuner/analytic_model.h"
 #include "tuner/entrants.h"
 #include "tuner/session_run.h"
 #include "tuner/statistics.h"
@@ -168,13 +169,13 @@ std::vector<size_t> SessionRun::Entrants(size_t point) const {
 
 std::vector<size_t> SessionRun::ScoutPoints() const {
   std::vector<size_t> points = CoarseToFine(options_.ladder.size());
-  if (RefinedKernels() == 0) points.clear();
   points.resize(std::min(points.size(), kScoutPoints));
   return points;
 }
 
 absl::Status SessionRun::Scout() {
   phase_ = SessionPhase::kRace;
+  if (RefinedKernels() == 0) return absl::OkStatus();
   RaceOptions few = options_.race;
   few.min_rounds = few.max_rounds = few.screen_rounds;
   for (const size_t point : ScoutPoints()) {

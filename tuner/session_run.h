@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tuner/analytic_model.h"
 #include "tuner/compile_queue.h"
 #include "tuner/cover.h"
 #include "tuner/known_trials.h"
@@ -75,12 +74,11 @@ class SessionRun {
 
   // ---- racing ----
   std::vector<size_t> Entrants(size_t point) const;
-  // Ladder points to scout: spread over the ladder, none when no kernels are
-  // to be chosen by what was found.
+  // Ladder points to scout, spread over the ladder.
   std::vector<size_t> ScoutPoints() const;
   // Times the first pool in a few rounds at a few points, corrects the model by
   // what it finds, and adds the kernels that the corrected model expects most
-  // of.
+  // of. Does nothing when the pool is too small for any to be added.
   absl::Status Scout();
   absl::Status RaceLadder();
   // Races those that have no evidence at this M yet. False when time ran out.

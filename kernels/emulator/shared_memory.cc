@@ -221,6 +221,17 @@ SharedFault SharedMemory::CheckOperands(uint32_t offset, uint32_t bytes,
   return SharedFault::kNone;
 }
 
+void SharedMemory::NoteWriter(Shadow& s, const SharedAccess& access) {
+  s.write_statement = access.statement;
+  s.write_warp = access.warp;
+  s.rank = access.clock->rank;
+  s.lane = access.lane;
+  s.copy = false;
+  s.async = false;
+  s.reduces = false;
+  s.strong = false;
+}
+
 SharedFault SharedMemory::Write(uint32_t offset, uint32_t bytes,
                                 const std::byte* value,
                                 const SharedAccess& access) {
@@ -232,16 +243,10 @@ SharedFault SharedMemory::Write(uint32_t offset, uint32_t bytes,
         data_[offset + i] != value[i]) {
       return WriterFault(offset + i, SharedFault::kConflictingStore);
     }
+    NoteWriter(s, access);
     s.write_clock = (*access.clock)[access.warp];
-    s.write_statement = access.statement;
     s.write_serial = access.serial;
-    s.write_warp = access.warp;
-    s.rank = access.clock->rank;
     s.agent = access.warp;
-    s.lane = access.lane;
-    s.copy = false;
-    s.async = false;
-    s.reduces = false;
     s.initialized = true;
     s.strong = access.strong;
     data_[offset + i] = value[i];
@@ -255,16 +260,10 @@ SharedFault SharedMemory::BeginCopy(uint32_t offset, uint32_t bytes,
   if (fault != SharedFault::kNone) return fault;
   for (uint32_t b = offset; b < offset + bytes; ++b) {
     Shadow& s = shadow_[b];
-    s.write_statement = access.statement;
-    s.write_warp = access.warp;
-    s.rank = access.clock->rank;
+    NoteWriter(s, access);
     s.agent = access.warp;
-    s.lane = access.lane;
     s.copy = true;
-    s.async = false;
-    s.reduces = false;
     s.pending = true;
-    s.strong = false;
   }
   return SharedFault::kNone;
 }
@@ -323,16 +322,11 @@ SharedFault SharedMemory::BeginAsyncWrite(uint32_t offset, uint32_t bytes,
   }
   for (uint32_t b = offset; b < offset + bytes; ++b) {
     Shadow& s = shadow_[b];
-    s.write_statement = access.statement;
+    NoteWriter(s, access);
     s.write_serial = access.serial;
-    s.write_warp = access.warp;
-    s.rank = access.clock->rank;
-    s.lane = access.lane;
-    s.copy = false;
     s.async = true;
     s.pending = true;
     s.reduces = reduces;
-    s.strong = false;
   }
   return SharedFault::kNone;
 }

@@ -164,6 +164,8 @@ class SharedMemory {
     uint32_t mask = 0;
   };
 
+  // The access as the shadow's last writer, an ordinary store so far.
+  static void NoteWriter(Shadow& shadow, const SharedAccess& access);
   SharedFault CheckWrite(uint32_t offset, uint32_t bytes,
                          const SharedAccess& access, bool reduces = false);
   SharedFault CheckBusy(uint32_t byte, const Shadow& shadow);

@@ -3,8 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "db/bundle.h"
 #include "gtest/gtest.h"
 #include "kernels/space/space.h"
@@ -48,6 +52,44 @@ TEST_F(ShippedTablesTest, ImportAnswerAndExportAgain) {
     }
   }
   EXPECT_GE(bundles, 1);
+}
+
+// A time as the README prints it.
+std::string Microseconds(int64_t ns) {
+  const double us = static_cast<double>(ns) * 1e-3;
+  return absl::StrFormat(us < 100 ? "%.1f" : "%.0f", us);
+}
+
+TEST_F(ShippedTablesTest, TheReadmeShowsTheirTimes) {
+  const auto read = [](const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  };
+  const std::string readme = read(HONE_README);
+  const absl::StatusOr<Bundle> bundle =
+      ParseBundle(read(absl::StrCat(HONE_TABLES, "/h200-w4a16.jsonl")));
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  for (const DispatchTable& table : bundle->tables) {
+    std::set<std::string> kernels;
+    std::map<int64_t, Evidence> evidence;
+    for (const TableEntry& entry : table.entries) {
+      kernels.insert(entry.config.ToString());
+      for (const Evidence& e : entry.evidence) evidence[e.m] = e;
+    }
+    std::string tuned =
+        absl::StrCat("| ", kernels.size(), " kernels | **tuned** |");
+    std::string standard = "| | default |";
+    for (const int64_t m : {1, 8, 16, 32, 64, 128, 256, 1024, 8192}) {
+      absl::StrAppend(&tuned, " **", Microseconds(evidence[m].median_ns),
+                      "** |");
+      absl::StrAppend(&standard, " ",
+                      Microseconds(evidence[m].default_median_ns), " |");
+    }
+    EXPECT_NE(readme.find(tuned + "\n" + standard + "\n"), std::string::npos)
+        << table.problem.ToString() << "\n"
+        << tuned << "\n"
+        << standard;
+  }
 }
 
 }  // namespace
