@@ -22,13 +22,16 @@ struct Dim3 {
 // The buffers a kernel may take. Pointers are at least 16-byte aligned,
 // kWorkspace 256-byte.
 enum class BufferRole : uint8_t {
-  kA,          // activations [M, K], row-major, dense
+  kA,          // activations [M, K], row-major, dense; two 4-bit codes a byte,
+               // the even column in the low half
   kB,          // packed weights (kernels/pack)
   kBScale,     // packed weight scales (kernels/pack)
   kBias,       // [N]
   kC,          // output [M, N], row-major, dense
   kWorkspace,  // zeroed once by its owner; kernels leave its counters zero
   kWeights,    // weights to pack [N, K], row-major, dense (kernels/pack)
+  kInput,      // activations to quantize [M, K], row-major, dense (kernels/pack)
+  kAScale,     // float32 scales of kA: [M], per K-group [M, G] or [G, M], or one
 };
 
 // What the tensor copy engine knows about a tensor: the arguments of the CUDA

@@ -236,7 +236,7 @@ absl::Status LayerConfig::Validate() const {
   HONE_RETURN_IF_ERROR(CheckGroup("layer.b_group_n", b_group_n,
                                   b_scale == ScaleGranularity::kBlock));
   HONE_RETURN_IF_ERROR(
-      CheckGroup("layer.a_group", a_group, a_scale == InputScale::kGroup));
+      CheckGroup("layer.a_group", a_group, a_scale == InputScale::kGroup, k));
   if (zero_point != ZeroPoint::kNone && b.kind() != DataType::Kind::kUint) {
     return Bad(
         "layer.zero_point", std::string(hone::ToString(zero_point)),

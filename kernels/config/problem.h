@@ -87,7 +87,8 @@ struct LayerConfig {
   int64_t b_group_n = 0;
   // Scale of A, always float32.
   InputScale a_scale = InputScale::kNone;
-  // Columns of A that share a scale; 0 unless a_scale is group.
+  // Columns of A that share a scale: a power of two from 16 to 1024, or K; 0
+  // unless a_scale is group.
   int64_t a_group = 0;
   // Of the granularity of b_scale (per channel where that is none or tensor),
   // in units of the code: a weight is (code − zero) · scale. Integers from 0 to

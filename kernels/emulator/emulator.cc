@@ -31,6 +31,8 @@ constexpr RoleInfo kRoles[] = {
     {BufferRole::kC, "C"},
     {BufferRole::kWorkspace, "Workspace"},
     {BufferRole::kWeights, "Weights"},
+    {BufferRole::kInput, "Input"},
+    {BufferRole::kAScale, "AScale"},
 };
 
 absl::Status CheckPlan(const Kernel& kernel, const LaunchPlan& plan) {

@@ -33,6 +33,10 @@ const char* RoleName(BufferRole role) {
       return "workspace";
     case BufferRole::kWeights:
       return "weights";
+    case BufferRole::kInput:
+      return "input";
+    case BufferRole::kAScale:
+      return "A scales";
   }
   return "unknown";
 }

@@ -157,7 +157,7 @@ class BufferBindings {
   }
 
  private:
-  std::array<DevicePtr, 8> by_role_{};
+  std::array<DevicePtr, 9> by_role_{};
 };
 
 // Queues the launch that `plan` describes. `function` must have been made

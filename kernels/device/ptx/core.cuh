@@ -91,6 +91,10 @@ __device__ __forceinline__ void StoreShared2(u32 address, u16 value) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
 }
 
+__device__ __forceinline__ void StoreShared1(u32 address, u32 value) {
+  asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
 __device__ __forceinline__ void StoreShared16(u32 address, const Words4& v) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
@@ -111,6 +115,17 @@ __device__ __forceinline__ u16 LoadConstant2(const void* pointer) {
 __device__ __forceinline__ u32 LoadConstant4(const void* pointer) {
   u32 v;
   asm("ld.global.nc.b32 %0, [%1];" : "=r"(v) : "l"(pointer));
+  return v;
+}
+__device__ __forceinline__ void LoadConstant8(const void* pointer, u32& a,
+                                              u32& b) {
+  asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "l"(pointer));
+}
+__device__ __forceinline__ Words4 LoadConstant16(const void* pointer) {
+  Words4 v;
+  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+      : "l"(pointer));
   return v;
 }
 

@@ -14,6 +14,13 @@ __device__ __forceinline__ float ShuffleXor(float value, int lanes) {
                : "f"(value), "r"(lanes));
   return d;
 }
+__device__ __forceinline__ u32 ShuffleXor(u32 value, int lanes) {
+  u32 d;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=r"(d)
+               : "r"(value), "r"(lanes));
+  return d;
+}
 
 }  // namespace hone::ptx
 
