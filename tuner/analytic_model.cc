@@ -67,25 +67,29 @@ double ClockGhz(const DeviceSpec& device) {
   return max > 0 ? 0.9 * max : 1.5;
 }
 
-double MmaTflops(const DeviceSpec& device, const TuningConfig& config) {
-  return config.mma == MmaInstruction::kMmaSync ? device.mma_sync_tflops
-                                                : device.peak_tflops;
+double MmaTflops(DataType a, const DeviceSpec& device,
+                 const TuningConfig& config) {
+  const double rate = OperandRate(a, device);
+  if (config.mma != MmaInstruction::kMmaSync) return device.peak_tflops * rate;
+  // Hopper's mma.sync converts 8-bit floats to float16 first.
+  const bool converts = device.sm_arch == 90 && a.is_float();
+  return device.mma_sync_tflops * (converts ? 1 : rate);
 }
 
 // Instructions that bring one weight to the MMA and its scale into the sum.
 // Weights are dequantized by every row of warps; warps split along K share the
 // work.
 double DequantPerWeight(const Problem& problem, const TuningConfig& config) {
-  if (problem.layer.b == problem.layer.a) return 0;
-  const int64_t group = WeightLayoutOf(problem.layer).group;
-  if (group == 0) return kUnpackPerWeight;
+  const WeightLayout weights = WeightLayoutOf(problem.layer);
+  const int64_t group = weights.group;
+  const double unpack = weights.direct() ? 0 : kUnpackPerWeight;
+  if (group == 0) return unpack;
   // Columns of K, and accumulators of a channel, that share one scale.
   const int64_t columns = std::min(group, config.warp_k);
-  return kUnpackPerWeight +
-         (ScalesAfterMma(problem, config)
-              ? kFoldPerSum * static_cast<double>(config.warp_m) /
-                    static_cast<double>(columns)
-              : kScalePerWeight);
+  return unpack + (ScalesAfterMma(problem, config)
+                       ? kFoldPerSum * static_cast<double>(config.warp_m) /
+                             static_cast<double>(columns)
+                       : kScalePerWeight);
 }
 
 }  // namespace
@@ -171,7 +175,8 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
       static_cast<double>(config.block_n) * static_cast<double>(config.block_k);
   const double mma_flops =
       2 * static_cast<double>(config.block_m) * tile_elements;
-  const double sm_flops_per_ns = MmaTflops(device, config) * 1e3 / sms;
+  const double sm_flops_per_ns =
+      MmaTflops(problem.layer.a, device, config) * 1e3 / sms;
   const double warps = static_cast<double>(config.threads()) / 32;
   const double accumulators = std::max(
       1.0, static_cast<double>(config.warp_m * config.warp_n) / (8 * 16));

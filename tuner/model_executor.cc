@@ -46,6 +46,8 @@ uint64_t MixText(uint64_t x, absl::string_view text) {
 // Operands of one emulated launch, owned here while the emulator uses them.
 struct Operands {
   std::vector<uint16_t> a;
+  std::vector<std::byte> a_bytes;
+  std::vector<float> a_scales;
   QuantizedWeights weights;
   PackedWeights packed;
   std::vector<uint16_t> bias;
@@ -53,8 +55,9 @@ struct Operands {
   std::vector<std::byte> workspace;
 };
 
-absl::StatusOr<Operands> MakeOperands(const LayerConfig& layer, int64_t m,
+absl::StatusOr<Operands> MakeOperands(const Problem& problem, int64_t m,
                                       uint64_t workspace_bytes) {
+  const LayerConfig& layer = problem.layer;
   Operands operands;
   std::mt19937_64 random(kEmulationSeed);
   std::normal_distribution<float> normal(0.0F, 1.0F);
@@ -63,8 +66,15 @@ absl::StatusOr<Operands> MakeOperands(const LayerConfig& layer, int64_t m,
   HONE_ASSIGN_OR_RETURN(operands.weights, Quantize(layer, weights));
   HONE_ASSIGN_OR_RETURN(operands.packed, Pack(layer, operands.weights));
   operands.a.resize(static_cast<size_t>(m * layer.k));
+  // Integers spread over their range.
+  const double spread = layer.a.is_integer() ? layer.a.MaxFinite() / 3 : 1;
   for (uint16_t& code : operands.a) {
-    code = static_cast<uint16_t>(layer.a.Encode(normal(random)));
+    code = static_cast<uint16_t>(layer.a.Encode(spread * normal(random)));
+  }
+  operands.a_bytes = PackActivations(layer, operands.a);
+  operands.a_scales.resize(static_cast<size_t>(InputScaleCount(problem, m)));
+  for (float& scale : operands.a_scales) {
+    scale = std::exp(0.5F * normal(random)) / static_cast<float>(spread);
   }
   if (layer.bias) {
     operands.bias.resize(static_cast<size_t>(layer.n));
@@ -93,7 +103,8 @@ absl::StatusOr<std::optional<GateResult>> Launch(
     const emulator::Module& module, const LaunchPlan& plan, Operands& operands,
     const emulator::Options& options) {
   const emulator::Bindings bindings = {
-      {BufferRole::kA, Bind(operands.a, false)},
+      {BufferRole::kA, Bind(operands.a_bytes, false)},
+      {BufferRole::kAScale, Bind(operands.a_scales, false)},
       {BufferRole::kB, Bind(operands.packed.b, false)},
       {BufferRole::kBScale, Bind(operands.packed.scales, false)},
       {BufferRole::kBias, Bind(operands.bias, false)},
@@ -204,7 +215,7 @@ absl::StatusOr<GateResult> ModelExecutor::Emulate(const Problem& sibling,
                         emulator::Module::Parse(compiled.candidate.ptx));
   const LaunchPlan plan = PlanLaunch(sibling, config, m);
   HONE_ASSIGN_OR_RETURN(Operands operands,
-                        MakeOperands(sibling.layer, m, plan.workspace_bytes));
+                        MakeOperands(sibling, m, plan.workspace_bytes));
 
   result.gate = GateKind::kEmulated;
   emulator::Options options;
@@ -219,7 +230,8 @@ absl::StatusOr<GateResult> ModelExecutor::Emulate(const Problem& sibling,
   }
   const Comparison comparison =
       Compare(sibling, m, operands.c,
-              Oracle(sibling, m, operands.a, operands.weights, operands.bias));
+              Oracle(sibling, m, operands.a, operands.a_scales,
+                     operands.weights, operands.bias));
   result.error = {comparison.relative_norm, comparison.worst_ratio};
   if (!comparison.passed) {
     result.outcome = Outcome::kWrongResult;

@@ -14,8 +14,16 @@ namespace {
 
 constexpr absl::string_view kKernelName = "hone_gemm";
 
-absl::string_view DeviceType(DataType type) {
-  return type == kBfloat16 ? "hone::Bfloat16" : "hone::Float16";
+std::string TypeName(const LayerConfig& layer, DataType type) {
+  if (type == kFloat16) return "hone::Float16";
+  if (type == kBfloat16) return "hone::Bfloat16";
+  if (type == kFloat8e4m3) return "hone::Float8e4m3";
+  if (type == kFloat8e5m2) return "hone::Float8e5m2";
+  if (type == kFloat4e2m1) return "hone::Float4e2m1";
+  // With zero points the weights' operand has a sign.
+  const bool unsigned_weights = layer.b.kind() == DataType::Kind::kUint &&
+                                layer.zero_point == ZeroPoint::kNone;
+  return absl::StrCat("hone::Integer", type.bits(), "<", unsigned_weights, ">");
 }
 
 std::string ScaleName(DataType type) {
@@ -38,15 +46,20 @@ uint64_t CounterBytes(int64_t tiles) {
   return static_cast<uint64_t>(CeilDiv(tiles * 4, 256) * 256);
 }
 
-std::vector<LaunchArg> Arguments(int64_t m) {
+std::vector<LaunchArg> Arguments(const Problem& problem, int64_t m) {
   using Kind = LaunchArg::Kind;
-  return {{Kind::kBuffer, BufferRole::kA, 0},
-          {Kind::kBuffer, BufferRole::kB, 0},
-          {Kind::kBuffer, BufferRole::kBScale, 0},
-          {Kind::kBuffer, BufferRole::kBias, 0},
-          {Kind::kBuffer, BufferRole::kC, 0},
-          {Kind::kBuffer, BufferRole::kWorkspace, 0},
-          {Kind::kInt32, BufferRole::kA, static_cast<int32_t>(m)}};
+  std::vector<LaunchArg> arguments = {
+      {Kind::kBuffer, BufferRole::kA, 0},
+      {Kind::kBuffer, BufferRole::kB, 0},
+      {Kind::kBuffer, BufferRole::kBScale, 0},
+      {Kind::kBuffer, BufferRole::kBias, 0},
+      {Kind::kBuffer, BufferRole::kC, 0},
+      {Kind::kBuffer, BufferRole::kWorkspace, 0},
+      {Kind::kInt32, BufferRole::kA, static_cast<int32_t>(m)}};
+  if (problem.layer.a_scale != InputScale::kNone) {
+    arguments.push_back({Kind::kBuffer, BufferRole::kAScale, 0});
+  }
+  return arguments;
 }
 
 }  // namespace
@@ -54,6 +67,10 @@ std::vector<LaunchArg> Arguments(int64_t m) {
 KernelTypes TypesOf(const LayerConfig& layer) {
   KernelTypes types;
   const DataType b = layer.b;
+  const bool narrow = layer.a.bits() < 16;
+  types.a_file = narrow ? "numeric/narrow.cuh" : "numeric/float16.cuh";
+  types.a = TypeName(layer, layer.a);
+  types.scale = ScaleName(layer.b_scale_type);
   absl::string_view zero_kind = "kNone";
   types.zero = "hone::NoZero";
   if (layer.zero_point == ZeroPoint::kInteger) {
@@ -64,7 +81,18 @@ KernelTypes TypesOf(const LayerConfig& layer) {
     zero_kind = "kFloat";
     types.zero = "hone::FloatZero";
   }
-  if (b.is_integer()) {
+  if (WeightLayoutOf(layer).direct()) {
+    types.weight_file = "numeric/narrow.cuh";
+    types.weight = absl::StrCat("hone::DirectWeight<", b.bits(), ">");
+  } else if (narrow && b.is_integer()) {
+    types.weight_file = "numeric/narrow_integer.cuh";
+    types.weight = absl::StrCat("hone::NarrowInteger<", b.bits(), ", ",
+                                b.kind() == DataType::Kind::kInt, ", ",
+                                layer.zero_point != ZeroPoint::kNone, ">");
+  } else if (layer.a.is_integer()) {
+    types.weight_file = "numeric/e2m1_integer.cuh";
+    types.weight = "hone::E2m1IntegerWeight";
+  } else if (b.is_integer()) {
     types.weight_file = "numeric/integer.cuh";
     const int offset =
         b.kind() == DataType::Kind::kInt ? 1 << (b.bits() - 1) : 0;
@@ -79,7 +107,6 @@ KernelTypes TypesOf(const LayerConfig& layer) {
     types.weight = absl::StrCat("hone::FloatWeight<", b.exponent_bits(), ", ",
                                 b.mantissa_bits(), ">");
   }
-  types.scale = ScaleName(layer.b_scale_type);
   return types;
 }
 
@@ -99,8 +126,8 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   std::string& s = kernel.source;
   const KernelTypes types = TypesOf(layer);
   const WeightLayout packed = WeightLayoutOf(layer);
-  s = FlattenedDeviceSource(
-      {"gemm/mma_sync_gemm.cuh", types.weight_file, "numeric/scale.cuh"});
+  s = FlattenedDeviceSource({"gemm/mma_sync_gemm.cuh", types.a_file,
+                             types.weight_file, "numeric/scale.cuh"});
   absl::StrAppend(&s, "struct Config {\n");
   const auto constant = [&s](absl::string_view name, int64_t value) {
     absl::StrAppend(&s, "  static constexpr int ", name, " = ", value, ";\n");
@@ -108,6 +135,16 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kN", layer.n);
   constant("kK", layer.k);
   constant("kBBits", layer.b.bits());
+  constant("kDirect", packed.direct());
+  absl::string_view a_scale = "kNone";
+  if (layer.a_scale == InputScale::kTensor) a_scale = "kTensor";
+  if (layer.a_scale == InputScale::kToken) a_scale = "kToken";
+  absl::StrAppend(
+      &s, "  static constexpr hone::AScale kAScale = hone::AScale::", a_scale,
+      ";\n");
+  constant("kAGroup", layer.a_group);
+  constant("kAScaleColumnMajor",
+           problem.compute.a_scale_layout == InputScaleLayout::kColumnMajor);
   constant("kGroup", packed.group);
   constant("kEntryBytes", packed.entry_bytes);
   constant("kEntryScaleBytes", packed.scale_bytes_per_entry);
@@ -137,20 +174,25 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kSplitK", config.split_k);
   constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
   constant("kSmemBytes", SmemBytes(problem, config));
-  absl::StrAppend(&s, "  using AType = ", DeviceType(layer.a),
-                  ";\n  using CType = ", DeviceType(layer.c),
+  absl::StrAppend(&s, "  using AType = ", types.a,
+                  ";\n  using CType = ", TypeName(layer, layer.c),
                   ";\n  using Weight = ", types.weight,
                   ";\n  using Scale = ", types.scale,
                   ";\n  using Zero = ", types.zero, ";\n};\n");
+  const bool a_scaled = layer.a_scale != InputScale::kNone;
   absl::StrAppend(
       &s, "extern \"C\" __global__ void __launch_bounds__(", config.threads(),
       ", ", config.ctas_per_sm, ")\n", kKernelName,
       "(const hone::u8* a, const hone::u8* b, const hone::u8* scales,\n"
       "          const hone::u8* bias, hone::u8* c, hone::u8* workspace,\n"
-      "          int m) {\n"
+      "          int m",
+      a_scaled ? ", const hone::u8* a_scales" : "",
+      ") {\n"
       "  extern __shared__ __align__(128) hone::u8 shared[];\n"
-      "  hone::MmaSyncGemm<Config>(a, b, scales, bias, c, workspace, m,\n"
-      "                            shared);\n"
+      "  hone::MmaSyncGemm<Config>(a, ",
+      a_scaled ? "a_scales" : "nullptr",
+      ", b, scales, bias, c,\n"
+      "                            workspace, m, shared);\n"
       "}\n");
   return kernel;
 }
@@ -163,7 +205,7 @@ LaunchPlan PlanLaunch(const Problem& problem, const TuningConfig& config,
   plan.grid.x = static_cast<uint32_t>(tiles * config.split_k);
   plan.block.x = static_cast<uint32_t>(config.threads());
   plan.smem_bytes = static_cast<uint32_t>(SmemBytes(problem, config));
-  plan.args = Arguments(m);
+  plan.args = Arguments(problem, m);
   if (config.split_k > 1) {
     plan.workspace_zeroed_bytes = CounterBytes(tiles);
     plan.workspace_bytes =
@@ -186,7 +228,7 @@ std::string KernelIdentity(absl::string_view cubin_hash, const Problem& problem,
       cubin_hash, ";threads=", config.threads(),
       ";smem=", SmemBytes(problem, config), ";block_m=", config.block_m,
       ";block_n=", config.block_n, ";split_k=", config.split_k, ";args=");
-  for (const LaunchArg& arg : Arguments(0)) {
+  for (const LaunchArg& arg : Arguments(problem, 0)) {
     absl::StrAppend(&text, static_cast<int>(arg.kind), ".",
                     static_cast<int>(arg.role), ",");
   }

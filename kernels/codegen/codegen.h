@@ -27,9 +27,11 @@ struct RenderedKernel {
 };
 
 // The number formats of a layer as types of kernels/device/numeric, and the
-// file that defines the weights' one; scales and zero points are in
-// numeric/scale.cuh.
+// files that define those of A and of the weights; scales and zero points are
+// in numeric/scale.cuh.
 struct KernelTypes {
+  std::string a_file;
+  std::string a;
   std::string weight_file;
   std::string weight;
   std::string scale;

@@ -33,21 +33,66 @@ bool HasScaleType(const LayerConfig& layer) {
          layer.b_scale != ScaleGranularity::kTensor;
 }
 
+// Types of B whose values are exact in A up to a power of two.
+absl::Status CheckWeightType(const LayerConfig& layer) {
+  const DataType a = layer.a;
+  const DataType b = layer.b;
+  const std::string with = absl::StrCat(" with layer.a ", a.ToString());
+  if (a.is_integer()) {
+    if (b.is_float()) {
+      if (a == kInt8 && b == kFloat4e2m1) return absl::OkStatus();
+      return NoFormat(
+          "layer.b", b.ToString(),
+          absl::StrCat(a == kInt8 ? "integers and float4e2m1" : "integers",
+                       with));
+    }
+    // The difference of code and zero point has a sign.
+    const bool zero = layer.zero_point != ZeroPoint::kNone;
+    if (zero && b.bits() >= a.bits()) {
+      return NoFormat("layer.b", b.ToString(),
+                      absl::StrCat("zero points with at most ", a.bits() - 1,
+                                   " bits", with));
+    }
+    return absl::OkStatus();
+  }
+  // Integers m up to this are m · 2^e in subnormal and the least normal codes.
+  if (b.is_integer() && a.bits() < 16) {
+    const int most =
+        a.mantissa_bits() + (b.kind() == DataType::Kind::kInt ? 2 : 1);
+    if (b.bits() <= most) return absl::OkStatus();
+    return NoFormat(
+        "layer.b", b.ToString(),
+        absl::StrCat("int1 to int", a.mantissa_bits() + 2, " and uint1 to uint",
+                     a.mantissa_bits() + 1, with));
+  }
+  if (b.is_float()) {
+    const int mantissa = a.mantissa_bits() + (b.exponent_bits() == 0 ? 1 : 0);
+    if (b.exponent_bits() > a.exponent_bits() || b.mantissa_bits() > mantissa) {
+      return NoFormat("layer.b", b.ToString(),
+                      absl::StrCat("floats of at most ", a.exponent_bits(),
+                                   " exponent and ", a.mantissa_bits(),
+                                   " mantissa bits", with));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckWeightFormat(const LayerConfig& layer) {
   HONE_RETURN_IF_ERROR(layer.Validate());
-  if (layer.a != kFloat16 && layer.a != kBfloat16) {
-    return NoFormat("layer.a", layer.a.ToString(), "float16, bfloat16");
-  }
-  if (layer.b.is_float() &&
-      (layer.b.exponent_bits() > layer.a.exponent_bits() ||
-       layer.b.mantissa_bits() > layer.a.mantissa_bits())) {
+  HONE_RETURN_IF_ERROR(CheckWeightType(layer));
+  if (layer.zero_point == ZeroPoint::kFloat && layer.a.bits() < 16) {
     return NoFormat(
-        "layer.b", layer.b.ToString(),
-        absl::StrCat("floats of at most ", layer.a.exponent_bits(),
-                     " exponent and ", layer.a.mantissa_bits(),
-                     " mantissa bits with layer.a ", layer.a.ToString()));
+        "layer.zero_point", "float",
+        absl::StrCat("none and integer with layer.a ", layer.a.ToString()));
+  }
+  // Half an MMA step.
+  const int64_t least = layout::StepColumns(layer.a.bits()) / 2;
+  if (layer.b_group != 0 && layer.b_group < least) {
+    return NoFormat("layer.b_group", absl::StrCat(layer.b_group),
+                    absl::StrCat("groups of at least ", least,
+                                 " columns with layer.a ", layer.a.ToString()));
   }
   const ScaleGranularity scale = layer.b_scale;
   if (scale == ScaleGranularity::kBlock) {
@@ -70,16 +115,20 @@ absl::Status CheckWeightFormat(const LayerConfig& layer) {
 }
 
 bool ScalesNeedFloat32(const LayerConfig& layer) {
-  if (!HasScaleType(layer)) return true;
+  if (!HasScaleType(layer) || layer.a.bits() < 16) return true;
   const DataType type = layer.b_scale_type;
   return type.exponent_bits() > layer.a.exponent_bits() ||
          type.mantissa_bits() > layer.a.mantissa_bits();
 }
 
+bool IsFiniteWeight(const LayerConfig& layer, double value) {
+  return layer.b.is_integer() || std::fabs(value) <= layer.a.MaxFinite();
+}
+
 double LargestWeightValue(const LayerConfig& layer) {
   double largest = 0;
   for (const double value : layer.b.CodeTable()) {
-    if (std::fabs(value) <= layer.a.MaxFinite()) {
+    if (IsFiniteWeight(layer, value)) {
       largest = std::max(largest, std::fabs(value));
     }
   }
@@ -89,8 +138,11 @@ double LargestWeightValue(const LayerConfig& layer) {
 WeightLayout WeightLayoutOf(const LayerConfig& layer) {
   WeightLayout w;
   w.bits = layer.b.bits();
-  if (layer.b.is_float()) {
-    w.code_layout = layout::FloatLayout(layer.b.exponent_bits());
+  w.width = layer.a.bits();
+  if (w.bits == w.width) {
+    w.code_layout = layout::CodeLayout::kRows;
+  } else if (layer.b.is_float()) {
+    w.code_layout = layout::FloatLayout(w.width, layer.b.exponent_bits());
   }
   w.weight_bytes = layout::PackedBytes(layer.n, layer.k, w.bits);
   const ScaleGranularity scale = layer.b_scale;

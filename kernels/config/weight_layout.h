@@ -14,6 +14,8 @@ namespace hone {
 struct WeightLayout {
   // ---- weights ----
   int bits = 0;
+  // Bits of an element of the MMA operands: those of A.
+  int width = 16;
   layout::CodeLayout code_layout = layout::CodeLayout::kPlain;
   int64_t weight_bytes = 0;
 
@@ -39,6 +41,8 @@ struct WeightLayout {
 
   // Whether entries hold scales at all.
   bool has_scales() const { return scale_bits != 0 || block; }
+  // Whether codes go into the MMA as they are stored.
+  bool direct() const { return code_layout == layout::CodeLayout::kRows; }
 };
 
 // The layer must be valid.
@@ -47,16 +51,23 @@ WeightLayout WeightLayoutOf(const LayerConfig& layer);
 // Whether there is a packing and a dequantization for the layer's weights:
 // types of A, B, scales and zero points, and their granularity. Unimplemented
 // names the field and what there is; the errors of LayerConfig::Validate().
+//
+// Every value of B must be exact in A's type, up to a power of two common to
+// all: codes become operands by moving bits.
 absl::Status CheckWeightFormat(const LayerConfig& layer);
 
-// Whether scales can only be applied in float32, to accumulators: block scales
-// are float32, and other types may hold values that type A cannot (float8e8m0
-// reaches 2^±127, float16 only 2^15). Otherwise a scale is exact in type A, and
-// may multiply weights before the MMA.
+// Whether scales can only be applied in float32, to accumulators: type A may
+// have no room for scaled weights (8 and 4 bits), block scales are float32, and
+// other types may hold values that type A cannot (float8e8m0 reaches 2^±127,
+// float16 only 2^15). Otherwise a scale is exact in type A, and may multiply
+// weights before the MMA.
 bool ScalesNeedFloat32(const LayerConfig& layer);
 
-// The largest magnitude among B's values that are finite in type A. Floats with
-// as many exponent bits as A but no infinities have values beyond.
+// Whether a value of B is finite as an operand of A's type. Floats with as many
+// exponent bits as A but no infinities have values beyond, which are not.
+bool IsFiniteWeight(const LayerConfig& layer, double value);
+
+// The largest magnitude among B's values that are.
 double LargestWeightValue(const LayerConfig& layer);
 
 }  // namespace hone

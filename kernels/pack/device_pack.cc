@@ -71,11 +71,12 @@ absl::StatusOr<DevicePack> RenderPack(const LayerConfig& layer, DataType input,
       "kZeroFormat",
       CodeFormat(layer.zero_point == ZeroPoint::kFloat ? layer.a : layer.b));
   constant("kBits", w.bits);
+  constant("kWidth", w.width);
   absl::StrAppend(&s,
                   "  static constexpr hone::layout::CodeLayout kLayout =\n"
                   "      static_cast<hone::layout::CodeLayout>(",
                   static_cast<int>(w.code_layout), ");\n");
-  constant("kStoredXor", StoredXor(layer.b));
+  constant("kStoredXor", StoredXor(layer));
   constant("kGroup", w.group);
   constant("kGroups", w.groups);
   constant("kGroupN", w.group_n);
@@ -89,6 +90,7 @@ absl::StatusOr<DevicePack> RenderPack(const LayerConfig& layer, DataType input,
                   w.tensor_offset, ";\n");
   const double divisor = QuantizationDivisor(layer);
   real("kDivisor", divisor);
+  real("kLargestScale", LargestRelativeScale(layer.b_scale_type));
   real("kLow", layer.b.kind() == DataType::Kind::kUint ? 0.0 : -divisor);
   absl::StrAppend(&s, "};\n");
   const int64_t units_n = CeilDiv(layer.n, layout::kUnitRows);

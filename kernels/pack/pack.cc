@@ -26,9 +26,9 @@ class BlockMap {
     for (int row = 0; row < 16; ++row) {
       for (int column = 0; column < layout::kUnitColumns; ++column) {
         for (int j = 0; j < bits_; ++j) {
-          places_.push_back(static_cast<uint16_t>(
-              layout::CodeBitOffset(row, column, layout::kUnitColumns, bits_,
-                                    weights.code_layout, j)));
+          places_.push_back(static_cast<uint16_t>(layout::CodeBitOffset(
+              row, column, layout::kUnitColumns, weights.width, bits_,
+              weights.code_layout, j)));
         }
       }
     }
@@ -58,21 +58,86 @@ class BlockMap {
   std::vector<uint16_t> places_;
 };
 
-// Calls block(n0, k0, words) for each block of 16 rows x 64 columns, in the
-// order in which they are packed.
+// Calls block(n0, k0, word) for each block of 16 rows x 64 columns, with its
+// first word, in the order in which they are packed.
 template <typename Block>
-absl::Status ForEachBlock(const LayerConfig& layer, int64_t words,
-                          Block block) {
-  int64_t offset = 0;
+void ForEachBlock(const LayerConfig& layer, int64_t words, Block block) {
+  int64_t word = 0;
   for (int64_t n0 = 0; n0 < layer.n; n0 += layout::kUnitRows) {
     for (int64_t k0 = 0; k0 < layer.k; k0 += layout::kUnitColumns) {
       for (int64_t row = 0; row < layout::kUnitRows; row += 16) {
-        HONE_RETURN_IF_ERROR(block(n0 + row, k0, offset));
-        offset += words;
+        block(n0 + row, k0, word);
+        word += words;
       }
     }
   }
-  return absl::OkStatus();
+}
+
+// First bit of a code that is kept in rows.
+int64_t RowBit(const LayerConfig& layer, int64_t n, int64_t k) {
+  return layout::CodeBitOffset(n, k, layer.k, layer.a.bits(), layer.b.bits(),
+                               layout::CodeLayout::kRows, 0);
+}
+
+void PackCodes(const LayerConfig& layer, absl::Span<const uint8_t> codes,
+               std::vector<std::byte>& b) {
+  const WeightLayout w = WeightLayoutOf(layer);
+  b.resize(w.weight_bytes);
+  if (w.direct()) {
+    for (int64_t n = 0; n < layer.n; ++n) {
+      for (int64_t k = 0; k < layer.k; ++k) {
+        const int64_t bit = RowBit(layer, n, k);
+        b[bit / 8] |= static_cast<std::byte>(codes[n * layer.k + k] << bit % 8);
+      }
+    }
+    return;
+  }
+  const uint32_t stored_xor = StoredXor(layer);
+  const BlockMap map(w);
+  std::vector<uint32_t> words(map.words());
+  ForEachBlock(layer, map.words(), [&](int64_t n0, int64_t k0, int64_t at) {
+    std::fill(words.begin(), words.end(), 0);
+    for (int64_t row = 0; row < 16; ++row) {
+      for (int64_t column = 0; column < layout::kUnitColumns; ++column) {
+        const int64_t n = n0 + row;
+        const int64_t k = k0 + column;
+        // Code 0 is the value 0, also of the padding.
+        const uint32_t code =
+            n < layer.n && k < layer.k ? codes[n * layer.k + k] : 0;
+        map.Set(words.data(), row, column, code ^ stored_xor);
+      }
+    }
+    std::memcpy(b.data() + at * 4, words.data(), words.size() * 4);
+  });
+}
+
+void UnpackCodes(const LayerConfig& layer, absl::Span<const std::byte> b,
+                 std::vector<uint8_t>& codes) {
+  const WeightLayout w = WeightLayoutOf(layer);
+  codes.resize(layer.n * layer.k);
+  if (w.direct()) {
+    for (int64_t n = 0; n < layer.n; ++n) {
+      for (int64_t k = 0; k < layer.k; ++k) {
+        const int64_t bit = RowBit(layer, n, k);
+        codes[n * layer.k + k] = static_cast<uint8_t>(
+            static_cast<uint32_t>(b[bit / 8]) >> bit % 8 & ((1 << w.bits) - 1));
+      }
+    }
+    return;
+  }
+  const uint32_t stored_xor = StoredXor(layer);
+  const BlockMap map(w);
+  std::vector<uint32_t> words(map.words());
+  ForEachBlock(layer, map.words(), [&](int64_t n0, int64_t k0, int64_t at) {
+    std::memcpy(words.data(), b.data() + at * 4, words.size() * 4);
+    for (int64_t n = n0; n < std::min(n0 + 16, layer.n); ++n) {
+      for (int64_t k = k0; k < std::min(k0 + layout::kUnitColumns, layer.k);
+           ++k) {
+        codes[n * layer.k + k] = static_cast<uint8_t>(
+            map.Get(words.data(), n - n0, k - k0) ^ stored_xor);
+      }
+    }
+  });
 }
 
 // Fields of 4 bits and more within the entries.
@@ -215,7 +280,7 @@ absl::Status CheckCodes(const LayerConfig& layer,
                                  "N x groups"));
   std::vector<bool> legal;
   for (const double value : layer.b.CodeTable()) {
-    legal.push_back(std::fabs(value) <= layer.a.MaxFinite());
+    legal.push_back(IsFiniteWeight(layer, value));
   }
   for (size_t i = 0; i < weights.codes.size(); ++i) {
     const uint8_t code = weights.codes[i];
@@ -267,14 +332,34 @@ int64_t PackedScaleBytes(const LayerConfig& layer) {
   return std::max<int64_t>(1, WeightLayoutOf(layer).scale_bytes);
 }
 
+double LargestRelativeScale(DataType scale_type) {
+  return std::min(scale_type.MaxFinite(), kFloat16.MaxFinite());
+}
+
 double QuantizationDivisor(const LayerConfig& layer) {
   if (layer.b.is_float()) return LargestWeightValue(layer);
   // int1 has −1 and 0.
   return std::max(1.0, layer.b.MaxFinite());
 }
 
-uint32_t StoredXor(DataType b) {
-  return b.kind() == DataType::Kind::kInt ? 1u << (b.bits() - 1) : 0;
+uint32_t StoredXor(const LayerConfig& layer) {
+  const bool offset =
+      layer.b.kind() == DataType::Kind::kInt && layer.a.bits() == 16;
+  return offset ? 1u << (layer.b.bits() - 1) : 0;
+}
+
+std::vector<std::byte> PackActivations(const LayerConfig& layer,
+                                       absl::Span<const uint16_t> codes) {
+  const int bits = layer.a.bits();
+  std::vector<std::byte> bytes(codes.size() * bits / 8);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    if (bits == 16) {
+      std::memcpy(&bytes[2 * i], &codes[i], 2);
+    } else {
+      bytes[i * bits / 8] |= static_cast<std::byte>(codes[i] << i * bits % 8);
+    }
+  }
+  return bytes;
 }
 
 absl::StatusOr<QuantizedWeights> Quantize(const LayerConfig& layer,
@@ -310,7 +395,8 @@ absl::StatusOr<QuantizedWeights> Quantize(const LayerConfig& layer,
     out.tensor_scale = largest_scale;
   } else if (layer.b_scale == ScaleGranularity::kGroupTensor) {
     out.tensor_scale =
-        largest_scale / static_cast<float>(layer.b_scale_type.MaxFinite());
+        largest_scale /
+        static_cast<float>(LargestRelativeScale(layer.b_scale_type));
   }
   if (out.tensor_scale == 0) out.tensor_scale = 1;
 
@@ -344,29 +430,8 @@ absl::StatusOr<PackedWeights> Pack(const LayerConfig& layer,
   HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
   HONE_RETURN_IF_ERROR(CheckCodes(layer, weights));
   const WeightLayout w = WeightLayoutOf(layer);
-  const uint32_t stored_xor = StoredXor(layer.b);
   PackedWeights packed;
-  packed.b.resize(w.weight_bytes);
-  const BlockMap map(w);
-  std::vector<uint32_t> words(map.words());
-  const absl::Status status =
-      ForEachBlock(layer, map.words(), [&](int64_t n0, int64_t k0, int64_t at) {
-        std::fill(words.begin(), words.end(), 0);
-        for (int64_t row = 0; row < 16; ++row) {
-          for (int64_t column = 0; column < layout::kUnitColumns; ++column) {
-            const int64_t n = n0 + row;
-            const int64_t k = k0 + column;
-            // Code 0 is the value 0, also of the padding.
-            const uint32_t code =
-                n < layer.n && k < layer.k ? weights.codes[n * layer.k + k] : 0;
-            map.Set(words.data(), row, column, code ^ stored_xor);
-          }
-        }
-        std::memcpy(packed.b.data() + at * 4, words.data(), words.size() * 4);
-        return absl::OkStatus();
-      });
-  HONE_RETURN_IF_ERROR(status);
-
+  PackCodes(layer, weights.codes, packed.b);
   packed.scales.resize(PackedScaleBytes(layer));
   const uint32_t one = layer.b_scale_type.Encode(1);
   const int64_t padded_n = layout::RoundUp(layer.n, layout::kUnitRows);
@@ -407,25 +472,8 @@ absl::StatusOr<QuantizedWeights> Unpack(const LayerConfig& layer,
   HONE_RETURN_IF_ERROR(CheckSize("packed scales", packed.scales.size(),
                                  PackedScaleBytes(layer), "bytes"));
   const WeightLayout w = WeightLayoutOf(layer);
-  const uint32_t stored_xor = StoredXor(layer.b);
   QuantizedWeights out;
-  out.codes.resize(layer.n * layer.k);
-  const BlockMap map(w);
-  std::vector<uint32_t> words(map.words());
-  const absl::Status status =
-      ForEachBlock(layer, map.words(), [&](int64_t n0, int64_t k0, int64_t at) {
-        std::memcpy(words.data(), packed.b.data() + at * 4, words.size() * 4);
-        for (int64_t n = n0; n < std::min(n0 + 16, layer.n); ++n) {
-          for (int64_t k = k0; k < std::min(k0 + layout::kUnitColumns, layer.k);
-               ++k) {
-            out.codes[n * layer.k + k] = static_cast<uint8_t>(
-                map.Get(words.data(), n - n0, k - k0) ^ stored_xor);
-          }
-        }
-        return absl::OkStatus();
-      });
-  HONE_RETURN_IF_ERROR(status);
-
+  UnpackCodes(layer, packed.b, out.codes);
   const int64_t rows = w.has_scales() ? ScaleRows(layer) : 0;
   out.scales.resize(rows * w.groups);
   out.zeros.resize(w.zero_bits != 0 ? layer.n * w.groups : 0);
@@ -455,8 +503,9 @@ absl::StatusOr<QuantizedWeights> Unpack(const LayerConfig& layer,
 bool SignMagnitudeIsFaster(const LayerConfig& layer) {
   const bool in_float32 =
       WeightLayoutOf(layer).groups == 1 || ScalesNeedFloat32(layer);
-  return layer.a == kFloat16 && layer.b.kind() == DataType::Kind::kInt &&
-         layer.b.bits() > 1 && in_float32;
+  return layer.a.is_float() && layer.a != kBfloat16 &&
+         layer.b.kind() == DataType::Kind::kInt && layer.b.bits() > 1 &&
+         in_float32;
 }
 
 absl::StatusOr<bool> UseSignMagnitude(LayerConfig& layer,

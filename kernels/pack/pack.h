@@ -64,12 +64,23 @@ int64_t PackedScaleBytes(const LayerConfig& layer);
 absl::StatusOr<QuantizedWeights> Quantize(const LayerConfig& layer,
                                           absl::Span<const float> weights);
 
+// What scales of this type are at most, relative to a tensor scale: the largest
+// of the type, but no more than float16's, so that with types of a wide range
+// the tensor scale stays a normal float32.
+double LargestRelativeScale(DataType scale_type);
+
 // The largest magnitude of the values that Quantize() uses: what it divides by.
 double QuantizationDivisor(const LayerConfig& layer);
 
-// What stored codes are xor-ed with: symmetric integers are offset by half
-// their range, all others stored as they are.
-uint32_t StoredXor(DataType b);
+// What stored codes are xor-ed with: beside 16-bit activations symmetric
+// integers are offset by half their range, all others stored as they are.
+uint32_t StoredXor(const LayerConfig& layer);
+
+// Activations as a kernel takes them: rows of codes of layer.a, two 4-bit ones
+// a byte, the even column in the low half. `codes` are [M, K], row-major; K
+// must be even where they have 4 bits.
+std::vector<std::byte> PackActivations(const LayerConfig& layer,
+                                       absl::Span<const uint16_t> codes);
 
 // Packs codes and scales; padding rows and columns hold the value 0, padding
 // scales 1. InvalidArgument names a code that B does not have, or whose value,
@@ -82,11 +93,11 @@ absl::StatusOr<QuantizedWeights> Unpack(const LayerConfig& layer,
                                         const PackedWeights& packed);
 
 // Whether sign and magnitude (floats without exponent) dequantize faster than
-// the layer's symmetric integers. They do where A is float16 and scales apply
-// to accumulators: the codes then are float16 subnormals as they stand, two
-// instructions or fewer a register instead of two or more, and the epilogue's
-// scale takes the power of two. Before the MMA that power (2^24) has no place,
-// and bfloat16 has no room for the codes.
+// the layer's symmetric integers. They do where A is float16, or a narrower
+// float, and scales apply to accumulators: the codes then are subnormals as
+// they stand, two instructions or fewer a register instead of two or more, and
+// the epilogue's scale takes the power of two. Before the MMA that power (2^24)
+// has no place, and bfloat16 has no room for the codes.
 bool SignMagnitudeIsFaster(const LayerConfig& layer);
 
 // Turns symmetric integers into sign and magnitude, in place, where that is

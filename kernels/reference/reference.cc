@@ -66,10 +66,18 @@ std::vector<double> DecodeWeights(const LayerConfig& layer,
 
 OracleResult Oracle(const Problem& problem, int64_t m,
                     absl::Span<const uint16_t> a,
+                    absl::Span<const float> a_scales,
                     const QuantizedWeights& weights,
                     absl::Span<const uint16_t> bias) {
   const LayerConfig& layer = problem.layer;
-  const std::vector<double> x = Decode(layer.a, a);
+  std::vector<double> x = Decode(layer.a, a);
+  if (layer.a_scale != InputScale::kNone) {
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t k = 0; k < layer.k; ++k) {
+        x[i * layer.k + k] *= a_scales[InputScaleIndex(problem, m, i, k)];
+      }
+    }
+  }
   const std::vector<double> w = DecodeWeights(layer, weights);
   const std::vector<double> offsets = Decode(layer.c, bias);
   const double floor = MagnitudeFloor(layer);
@@ -95,6 +103,38 @@ OracleResult Oracle(const Problem& problem, int64_t m,
     }
   }
   return result;
+}
+
+int64_t InputScaleCount(const Problem& problem, int64_t m) {
+  switch (problem.layer.a_scale) {
+    case InputScale::kNone:
+      return 0;
+    case InputScale::kTensor:
+      return 1;
+    case InputScale::kToken:
+      return m;
+    case InputScale::kGroup:
+      break;
+  }
+  const int64_t group = problem.layer.a_group;
+  return m * ((problem.layer.k + group - 1) / group);
+}
+
+int64_t InputScaleIndex(const Problem& problem, int64_t m, int64_t i,
+                        int64_t k) {
+  switch (problem.layer.a_scale) {
+    case InputScale::kNone:
+    case InputScale::kTensor:
+      return 0;
+    case InputScale::kToken:
+      return i;
+    case InputScale::kGroup:
+      break;
+  }
+  const int64_t group = k / problem.layer.a_group;
+  return problem.compute.a_scale_layout == InputScaleLayout::kColumnMajor
+             ? group * m + i
+             : i * (InputScaleCount(problem, m) / m) + group;
 }
 
 double MagnitudeFloor(const LayerConfig& layer) {

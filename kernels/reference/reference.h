@@ -17,18 +17,26 @@ std::vector<double> DecodeWeights(const LayerConfig& layer,
                                   const QuantizedWeights& weights);
 
 // C [M, N] in double: sum over k of A[m][k] · weight[n][k], plus bias[n]. `a`
-// holds codes of layer.a, [M, K]; `bias` codes of layer.c, [N] or empty. Also
-// returns, per element, the sum of the magnitudes of the products (and of the
-// bias), which the tolerance is derived from; a weight counts there with at
-// least MagnitudeFloor(layer), below which its rounding no longer shrinks.
+// holds codes of layer.a, [M, K]; `a_scales` what multiplies them: nothing, one
+// value, [M], or one per group in the order of compute.a_scale_layout; `bias`
+// codes of layer.c, [N] or empty. Also returns, per element, the sum of the
+// magnitudes of the products (and of the bias), which the tolerance is derived
+// from; a weight counts there with at least MagnitudeFloor(layer), below which
+// its rounding no longer shrinks.
 struct OracleResult {
   std::vector<double> c;
   std::vector<double> magnitude;
 };
 OracleResult Oracle(const Problem& problem, int64_t m,
                     absl::Span<const uint16_t> a,
+                    absl::Span<const float> a_scales,
                     const QuantizedWeights& weights,
                     absl::Span<const uint16_t> bias);
+
+// How many scales A has at `m` tokens, and which of them column k of row i has.
+int64_t InputScaleCount(const Problem& problem, int64_t m);
+int64_t InputScaleIndex(const Problem& problem, int64_t m, int64_t i,
+                        int64_t k);
 
 // The smallest normal number of A's type where weights may be rounded to it,
 // else 0.

@@ -39,10 +39,12 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   TuningConfig config;
   config.block_m = tile->block_m;
   config.block_n = tile->block_n;
-  config.block_k = tile->block_k;
   config.warp_m = tile->warp_m;
   config.warp_n = tile->warp_n;
-  config.warp_k = tile->warp_k;
+  // A step brings whole segments of 128 bytes of activations.
+  const int64_t segment = 1024 / problem.layer.a.bits();
+  config.warp_k = std::max(tile->warp_k, segment);
+  config.block_k = std::max(tile->block_k, config.warp_k);
   config.raster = m > 512 ? RasterOrder::kAlongN : RasterOrder::kAlongM;
   const auto legal = [&] { return !CheckConfig(problem, device, config); };
 
@@ -62,7 +64,7 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   // A smaller device: fewer columns a step, then fewer tokens.
   while (!legal() && config.ctas_per_sm > 1) --config.ctas_per_sm;
   while (!legal() && config.block_k > config.warp_k) config.block_k /= 2;
-  while (!legal() && config.warp_k > 64) {
+  while (!legal() && config.warp_k > segment) {
     config.warp_k /= 2;
     config.block_k = std::max<int64_t>(config.block_k / 2, config.warp_k);
   }

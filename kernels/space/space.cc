@@ -130,16 +130,33 @@ const std::vector<Rule>& Rules() {
                     ? ""
                     : MustBe("stages", a.config.stages, "at least 2");
        }},
-      {"group_tiles_block_k",
+      {"row_segments",
        [](const Arguments& a) -> std::string {
-         const int64_t g = WeightLayoutOf(a.problem.layer).group;
+         const int64_t segment = 1024 / a.problem.layer.a.bits();
          const int64_t columns = LoadColumns(a.config);
-         if (g == 0 || columns % g == 0 || g % columns == 0) return "";
+         if (columns % segment == 0) return "";
          return MustBe(columns == a.config.block_k ? "block_k" : "warp_k",
                        columns,
-                       absl::StrCat("a multiple or a divisor of the scale "
-                                    "group, ",
-                                    g));
+                       absl::StrCat("a multiple of ", segment,
+                                    ", 128 bytes of activations"));
+       }},
+      {"group_tiles_block_k",
+       [](const Arguments& a) -> std::string {
+         const int64_t columns = LoadColumns(a.config);
+         for (const int64_t g : {WeightLayoutOf(a.problem.layer).group,
+                                 a.problem.layer.a_group}) {
+           const std::string legal =
+               absl::StrCat("a multiple or a divisor of the scale group, ", g);
+           // A warp along K scales groups of its own.
+           const int64_t warp_k = a.config.warp_k;
+           if (g != 0 && warp_k % g != 0 && g % warp_k != 0) {
+             return MustBe("warp_k", warp_k, legal);
+           }
+           if (g != 0 && columns % g != 0 && g % columns != 0) {
+             return MustBe("block_k", columns, legal);
+           }
+         }
+         return "";
        }},
       {"split_has_steps",
        [](const Arguments& a) -> std::string {
@@ -198,6 +215,59 @@ const std::vector<Rule>& Rules() {
 
 }  // namespace
 
+namespace {
+
+std::string ActivationsOf(const DeviceSpec& device) {
+  std::vector<std::string> names;
+  for (const DataType a : {kFloat16, kBfloat16, kFloat8e4m3, kFloat8e5m2, kInt8,
+                           kInt4, kFloat4e2m1}) {
+    if (HasActivation(a, device)) names.push_back(a.ToString());
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+}  // namespace
+
+namespace {
+
+// The activation type above, if there is one.
+std::optional<DataType> NextActivation(DataType a) {
+  if (a == kFloat4e2m1) return kFloat8e4m3;
+  if (a == kInt4) return kInt8;
+  if (a == kFloat16) return std::nullopt;
+  return kFloat16;
+}
+
+}  // namespace
+
+absl::StatusOr<Fallback> NextComputable(const Problem& problem,
+                                        const DeviceSpec& device) {
+  Fallback fallback{problem, ""};
+  LayerConfig& layer = fallback.problem.layer;
+  while (!HasActivation(layer.a, device)) {
+    const std::optional<DataType> next = NextActivation(layer.a);
+    if (!next) return CheckProblem(fallback.problem, device);
+    layer.a = *next;
+    if (next->bits() == 16) {
+      layer.a_scale = InputScale::kNone;
+      layer.a_group = 0;
+    }
+    fallback.note = absl::StrCat(
+        "layer.a=", next->ToString(), ",a_scale=", ToString(layer.a_scale),
+        " instead of layer.a=", problem.layer.a.ToString());
+  }
+  if (!fallback.note.empty()) {
+    HONE_RETURN_IF_ERROR(CheckProblem(fallback.problem, device));
+  }
+  return fallback;
+}
+
+bool HasActivation(DataType a, const DeviceSpec& device) {
+  if (a == kFloat8e4m3 || a == kFloat8e5m2) return device.sm_arch >= 89;
+  if (a == kFloat4e2m1) return device.sm_arch / 10 == 12;
+  return device.sm_arch >= 80;
+}
+
 absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device) {
   HONE_RETURN_IF_ERROR(problem.Validate());
   const LayerConfig& layer = problem.layer;
@@ -206,17 +276,41 @@ absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device) {
     return NoKernel("device.sm_arch", absl::StrCat(device.sm_arch),
                     "80 and up");
   }
+  if (!HasActivation(layer.a, device)) {
+    std::string has = ActivationsOf(device);
+    const auto fallback = NextComputable(problem, device);
+    if (fallback.ok()) absl::StrAppend(&has, "; next: ", fallback->note);
+    return NoKernel("layer.a",
+                    absl::StrCat(layer.a.ToString(), " on SM", device.sm_arch),
+                    has);
+  }
   if (compute.gemm != GemmType::kDense) {
     return NoKernel("compute.gemm", ToString(compute.gemm), "dense");
   }
   HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
-  if (layer.c != layer.a) {
-    return NoKernel("layer.c", layer.c.ToString(),
-                    absl::StrCat("the type of layer.a, ", layer.a.ToString()));
-  }
-  if (layer.a_scale != InputScale::kNone) {
+  if (layer.a_scale != InputScale::kNone && layer.a.bits() == 16) {
     return NoKernel("layer.a_scale", ToString(layer.a_scale),
                     "none with 16-bit activations");
+  }
+  if (layer.k * layer.a.bits() % 8 != 0) {
+    return NoKernel("layer.k", absl::StrCat(layer.k),
+                    "even numbers of columns with 4-bit activations");
+  }
+  // Half an MMA step.
+  const int64_t least_group = 128 / layer.a.bits();
+  if (layer.a_group != 0 && layer.a_group < least_group) {
+    return NoKernel("layer.a_group", absl::StrCat(layer.a_group),
+                    absl::StrCat("groups of at least ", least_group,
+                                 " columns with layer.a ", layer.a.ToString()));
+  }
+  // The largest products, 255 · 128, of so many columns fit 31 bits.
+  constexpr int64_t kMostInt32 = 65536;
+  if (layer.a.is_integer() && layer.k > kMostInt32 && layer.a_group == 0 &&
+      WeightLayoutOf(layer).group == 0) {
+    return NoKernel(
+        "layer.k", absl::StrCat(layer.k),
+        absl::StrCat("at most ", kMostInt32, " columns per scale with layer.a ",
+                     layer.a.ToString(), ", whose sums are 32-bit integers"));
   }
   if (compute.accumulator == kFloat16 && layer.a != kFloat16) {
     return NoKernel("compute.accumulator", "float16",
@@ -265,12 +359,16 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   // kernel asserts that both agree.
   const int64_t columns = LoadColumns(config);
   const int64_t rings = config.block_k / columns;
-  const int64_t a = config.block_m * columns * 2;
+  const int64_t a = config.block_m * columns * problem.layer.a.bits() / 8;
   const int64_t b = config.block_n * columns * problem.layer.b.bits() / 8;
   const WeightLayout w = WeightLayoutOf(problem.layer);
   const int64_t groups = w.group == 0 ? 0 : CeilDiv(columns, w.group);
   const int64_t scales = config.block_n / 64 * groups * w.entry_bytes;
-  const int64_t ring = rings * config.stages * (a + b + scales);
+  const int64_t a_group = problem.layer.a_group;
+  const int64_t a_scales =
+      a_group == 0 ? 0 : CeilDiv(columns, a_group) * config.block_m * 4;
+  const int64_t stage = CeilDiv(a + b + scales + a_scales, 16) * 16;
+  const int64_t ring = rings * config.stages * stage;
   const int64_t tile = config.block_m * config.block_n;
   const int64_t reduce = config.warps_k() > 1 ? config.warps_k() * tile * 4 : 0;
   const int64_t output = config.block_m * (config.block_n + 8) * 2;
@@ -278,6 +376,7 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
 }
 
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {
+  if (problem.layer.a_group != 0) return true;
   const int64_t group = WeightLayoutOf(problem.layer).group;
   if (group == 0) return false;
   // m16k16 steps of a warp that share a scale.
@@ -299,10 +398,12 @@ int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
     // Partial sums of their own; few of them fit what is counted below.
     accumulators *= 2;
   }
-  // Activations of half a unit, weight words of a unit, one dequantized
-  // fragment, zero points, and addresses and loop state.
+  // Activations of two steps, weight words of a unit, one dequantized fragment,
+  // zero points, and addresses and loop state.
   const int64_t activations = tokens * 4;
-  const int64_t words = blocks * problem.layer.b.bits();
+  const int64_t words = WeightLayoutOf(problem.layer).direct()
+                            ? 4
+                            : blocks * problem.layer.b.bits();
   const int64_t zeros =
       problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
   return accumulators + activations + words + zeros + 4 + 32;
@@ -334,7 +435,7 @@ std::vector<TuningConfig> Enumerate(const Problem& problem,
   }
   std::vector<TuningConfig> configs;
   for (const WarpLayout& tile : tiles) {
-    for (const int64_t block_k : {64, 128, 256, 512, 1024}) {
+    for (const int64_t block_k : {64, 128, 256, 512, 1024, 2048}) {
       for (const int64_t warps_k : {1, 2, 4, 8, 16}) {
         const int64_t warps = (tile.block_m / tile.warp_m) *
                               (tile.block_n / tile.warp_n) * warps_k;
@@ -344,9 +445,9 @@ std::vector<TuningConfig> Enumerate(const Problem& problem,
         // Warps along K pay with an epilogue; not for wide token tiles.
         if (warps_k > 1 && tile.block_m > 64) continue;
         if (block_k % (64 * warps_k) != 0) continue;
-        // More than two units a warp and step only lengthens the unrolled
-        // code.
-        if (block_k / warps_k > 128) continue;
+        // More than two units a warp and step (of 16-bit operands) only
+        // lengthens the unrolled code.
+        if (block_k / warps_k > 2048 / problem.layer.a.bits()) continue;
         for (const int64_t stages : {2, 3, 4, 5, 6, 8}) {
           for (const int64_t ctas : {1, 2, 3, 4}) {
             for (const int64_t split : {1, 2, 3, 4, 6, 8, 12, 16}) {
@@ -385,13 +486,34 @@ std::vector<TuningConfig> Enumerate(const Problem& problem,
   return configs;
 }
 
+double OperandRate(DataType a, const DeviceSpec& device) {
+  // Hopper's tensor cores have no 4-bit integers.
+  if (a == kInt4 && device.sm_arch >= 90) return 1;
+  return 16.0 / a.bits();
+}
+
 int64_t MinimumBytes(const Problem& problem, int64_t m) {
   const LayerConfig& layer = problem.layer;
   const WeightLayout packed = WeightLayoutOf(layer);
   const int64_t activations = m * layer.k * layer.a.bits() / 8;
   const int64_t output = m * layer.n * layer.c.bits() / 8;
   const int64_t bias = layer.bias ? layer.n * layer.c.bits() / 8 : 0;
-  return packed.weight_bytes + packed.scale_bytes + activations + output + bias;
+  int64_t a_scales = 0;
+  switch (layer.a_scale) {
+    case InputScale::kNone:
+      break;
+    case InputScale::kTensor:
+      a_scales = 4;
+      break;
+    case InputScale::kToken:
+      a_scales = 4 * m;
+      break;
+    case InputScale::kGroup:
+      a_scales = 4 * m * CeilDiv(layer.k, layer.a_group);
+      break;
+  }
+  return packed.weight_bytes + packed.scale_bytes + activations + a_scales +
+         output + bias;
 }
 
 double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m) {
@@ -400,7 +522,9 @@ double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m) {
   const double operations = 2.0 * static_cast<double>(m) *
                             static_cast<double>(problem.layer.n) *
                             static_cast<double>(problem.layer.k);
-  const double mma_ns = operations / (device.peak_tflops * 1e3);
+  const double mma_ns =
+      operations /
+      (device.peak_tflops * OperandRate(problem.layer.a, device) * 1e3);
   return std::max(bytes_ns, mma_ns);
 }
 

@@ -26,10 +26,28 @@ struct Refusal {
   std::string reason;
 };
 
+// Whether the device's MMA takes activations of this type.
+bool HasActivation(DataType a, const DeviceSpec& device);
+
 // Whether Hone has a kernel for this problem on this device at all.
-// Unimplemented says which field has no kernel and what has one;
+// Unimplemented says which field has no kernel and what has one, and of
+// activations that the device has no MMA for, what NextComputable() answers;
 // InvalidArgument when the configs are not valid in themselves.
 absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device);
+
+// A problem that the device has no MMA for, computed in the next higher type of
+// activations that it has one for: float4e2m1 and 8-bit floats in the floats
+// above them, integers in wider ones and then in float16, bfloat16 in float16
+// (whose range is smaller). With 16 bits A has no scales.
+struct Fallback {
+  Problem problem;
+  // What was changed, for people; empty when nothing was.
+  std::string note;
+};
+// The problem itself when its activations have an MMA. Otherwise CheckProblem()
+// passes for the answer; its error for the last type tried when there is none.
+absl::StatusOr<Fallback> NextComputable(const Problem& problem,
+                                        const DeviceSpec& device);
 
 // The first rule that `config` breaks, or nullopt when it is legal. The
 // problem must pass CheckProblem().
@@ -72,8 +90,11 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
 // activations and output, each once.
 int64_t MinimumBytes(const Problem& problem, int64_t m);
 
+// How many times float16's rate the device multiplies operands of type A at.
+double OperandRate(DataType a, const DeviceSpec& device);
+
 // The larger of the time for MinimumBytes at the device's streaming rate and
-// the time for 2·M·N·K operations at its best float16 rate, nanoseconds.
+// the time for 2·M·N·K operations at its best rate for A, nanoseconds.
 double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m);
 
 }  // namespace hone

@@ -357,6 +357,7 @@ absl::Status Client::Gemm(const GemmCall& call) {
   HONE_ASSIGN_OR_RETURN(const FunctionHandle function, kernels_->Load(kernel));
   BufferBindings buffers;
   buffers.Bind(BufferRole::kA, call.a)
+      .Bind(BufferRole::kAScale, call.a_scale)
       .Bind(BufferRole::kB, call.b)
       .Bind(BufferRole::kBScale, call.b_scale)
       .Bind(BufferRole::kBias, call.bias)

@@ -75,6 +75,8 @@ struct GemmCall {
   // Rows of A and C, at least 1.
   int64_t m = 0;
   DevicePtr a = 0;
+  // 0 unless the layer has scales of A.
+  DevicePtr a_scale = 0;
   // Packed by kernels/pack.
   DevicePtr b = 0;
   DevicePtr b_scale = 0;

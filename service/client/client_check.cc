@@ -88,12 +88,24 @@ absl::StatusOr<HostOperands> MakeOperands(const Problem& problem, int64_t max_m,
   operands.a.resize(max_m * layer.k);
   operands.weights.codes.resize(layer.n * layer.k);
   operands.weights.scales.resize(layer.n * groups);
+  if (layer.zero_point != ZeroPoint::kNone) {
+    operands.weights.zeros.resize(layer.n * groups);
+  }
+  // Integers spread over their range.
+  const double spread = layer.a.is_integer() ? layer.a.MaxFinite() / 3 : 1;
+  operands.a_scales.resize(InputScaleCount(problem, max_m));
+  std::mt19937_64 scale_random(seed + 29);
+  std::normal_distribution<float> scale_normal;
+  for (float& scale : operands.a_scales) {
+    scale =
+        static_cast<float>(std::exp(0.5 * scale_normal(scale_random)) / spread);
+  }
   InParallel(max_m, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       std::mt19937_64 random(seed * 1000003 + row);
       std::normal_distribution<float> normal;
       for (int64_t k = 0; k < layer.k; ++k)
-        operands.a[row * layer.k + k] = layer.a.Encode(normal(random));
+        operands.a[row * layer.k + k] = layer.a.Encode(spread * normal(random));
     }
   });
   std::vector<absl::Status> statuses(layer.n);
@@ -110,6 +122,8 @@ absl::StatusOr<HostOperands> MakeOperands(const Problem& problem, int64_t max_m,
                 operands.weights.codes.begin() + n * layer.k);
       std::copy(row->scales.begin(), row->scales.begin() + groups,
                 operands.weights.scales.begin() + n * groups);
+      std::copy(row->zeros.begin(), row->zeros.end(),
+                operands.weights.zeros.begin() + n * groups);
     }
   });
   for (const absl::Status& status : statuses) HONE_RETURN_IF_ERROR(status);
@@ -120,6 +134,22 @@ absl::StatusOr<HostOperands> MakeOperands(const Problem& problem, int64_t max_m,
     for (uint16_t& code : operands.bias) code = layer.c.Encode(normal(random));
   }
   return operands;
+}
+
+// The scales of A's first `m` rows of `max_m`.
+std::vector<float> FirstRows(const Problem& problem, int64_t max_m, int64_t m,
+                             const std::vector<float>& all) {
+  std::vector<float> some(InputScaleCount(problem, m));
+  if (some.empty()) return some;
+  const int64_t step = std::max<int64_t>(problem.layer.a_group, 1);
+  const int64_t columns = problem.layer.a_group == 0 ? 1 : problem.layer.k;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t k = 0; k < columns; k += step) {
+      some[InputScaleIndex(problem, m, i, k)] =
+          all[InputScaleIndex(problem, max_m, i, k)];
+    }
+  }
+  return some;
 }
 
 // The columns that are checked: first, last and evenly between, so that every
@@ -154,11 +184,16 @@ OracleResult ColumnsOracle(const Problem& problem, int64_t m,
                         weights.codes.begin() + (n + 1) * layer.k);
       some.scales.insert(some.scales.end(), weights.scales.begin() + n * groups,
                          weights.scales.begin() + (n + 1) * groups);
+      if (!weights.zeros.empty()) {
+        some.zeros.insert(some.zeros.end(), weights.zeros.begin() + n * groups,
+                          weights.zeros.begin() + (n + 1) * groups);
+      }
       if (layer.bias) bias.push_back(operands.bias[n]);
     }
-    const OracleResult part = Oracle(
-        WithColumns(problem, end - begin), m,
-        absl::MakeConstSpan(operands.a).subspan(0, m * layer.k), some, bias);
+    const OracleResult part =
+        Oracle(WithColumns(problem, end - begin), m,
+               absl::MakeConstSpan(operands.a).subspan(0, m * layer.k),
+               operands.a_scales, some, bias);
     for (int64_t row = 0; row < m; ++row) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t from = row * (end - begin) + i - begin;
@@ -218,9 +253,10 @@ absl::StatusOr<Outcome> Check(const Settings& settings,
                         client->WorkspaceBytes(problem, max_m));
   HONE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create());
   const StreamHandle handle = stream.handle();
-  HONE_ASSIGN_OR_RETURN(
-      const DeviceBuffer a,
-      Upload(operands.a.data(), operands.a.size() * 2, handle));
+  const std::vector<std::byte> a_bytes =
+      PackActivations(problem.layer, operands.a);
+  HONE_ASSIGN_OR_RETURN(const DeviceBuffer a,
+                        Upload(a_bytes.data(), a_bytes.size(), handle));
   HONE_ASSIGN_OR_RETURN(const DeviceBuffer b,
                         Upload(packed.b.data(), packed.b.size(), handle));
   HONE_ASSIGN_OR_RETURN(
@@ -250,6 +286,12 @@ absl::StatusOr<Outcome> Check(const Settings& settings,
     call.problem = problem;
     call.m = m;
     call.a = a.ptr();
+    const std::vector<float> a_scale_values =
+        FirstRows(problem, max_m, m, operands.a_scales);
+    HONE_ASSIGN_OR_RETURN(
+        const DeviceBuffer a_scales,
+        Upload(a_scale_values.data(), a_scale_values.size() * 4, handle));
+    call.a_scale = a_scales.ptr();
     call.b = b.ptr();
     call.b_scale = scales.ptr();
     call.bias = bias.ptr();

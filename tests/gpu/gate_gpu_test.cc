@@ -78,7 +78,7 @@ TEST_F(GateGpuTest, TheReferenceIsTheOracle) {
     const auto host = MakeHostOperands(problem, kM, kSeed);
     ASSERT_TRUE(host.ok());
     const OracleResult oracle =
-        Oracle(problem, kM, host->a, host->weights, host->bias);
+        Oracle(problem, kM, host->a, host->a_scales, host->weights, host->bias);
     const auto n = static_cast<size_t>(problem.layer.n);
     for (const size_t row : {size_t{0}, size_t{63}, size_t{64}, size_t{69}}) {
       const auto c = Download<double>(table[row].reference, n);
@@ -98,12 +98,12 @@ TEST_F(GateGpuTest, LargeMTakeTheirRowsFromOneReference) {
   problem.layer.n = 72;
   problem.layer.k = 64;
   constexpr int64_t kMax = 2000;
-  const Operands operands = MakeOperands(problem, kMax);
+  Operands operands = MakeOperands(problem, kMax);
   DeviceReference reference(helpers_, problem, operands, kMax, kSeed);
   const auto host = MakeHostOperands(problem, kMax, kSeed);
   ASSERT_TRUE(host.ok());
   const OracleResult oracle =
-      Oracle(problem, kMax, host->a, host->weights, host->bias);
+      Oracle(problem, kMax, host->a, host->a_scales, host->weights, host->bias);
   const auto n = static_cast<size_t>(problem.layer.n);
   for (const int64_t m : {3, 600, 1111, 2000}) {
     const auto rows = reference.RowsFor(m, stream_.handle());
@@ -135,7 +135,7 @@ constexpr char kPlanted[] = R"(
       for (int k = 0; k < K; ++k) {
         const int code =
             (int)hone::layout::ReadCode(
-                b, column, k, K, 4, hone::layout::CodeLayout::kPlain) - 8;
+                b, column, k, K, 16, 4, hone::layout::CodeLayout::kPlain) - 8;
         const float scale = Decode(
             scales[(column / 64 * groups + k / GROUP) * 64 +
                    hone::layout::LaneOrder(column)], kHalf);
@@ -162,7 +162,7 @@ TEST_F(GateGpuTest, CatchesWhatIsPlanted) {
   problem.layer.b_scale = ScaleGranularity::kGroup;
   problem.layer.b_group = 32;
   constexpr int64_t kMax = 700;
-  const Operands operands = MakeOperands(problem, kMax);
+  Operands operands = MakeOperands(problem, kMax);
   DeviceReference reference(helpers_, problem, operands, kMax, kSeed);
   auto gate = Gate::Create(helpers_, problem, operands, reference, kMax,
                            stream_.handle());

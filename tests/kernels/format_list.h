@@ -16,20 +16,25 @@
 
 namespace hone {
 
-// Types of B that go with 16-bit activations of type `a`.
-inline std::vector<DataType> WeightTypes(DataType a) {
+// Every type of at most 8 bits that B may have.
+inline std::vector<DataType> NarrowTypes() {
   std::vector<DataType> types;
   for (int bits = 1; bits <= 8; ++bits) {
     types.push_back(DataType::Uint(bits));
     types.push_back(DataType::Int(bits));
   }
-  for (int e = 0; e <= a.exponent_bits(); ++e) {
+  for (int e = 0; e <= 7; ++e) {
     for (int m = e == 0 ? 1 : 0; 1 + e + m <= 8; ++m) {
-      if (DataType::Float(e, m).is_e8m0()) continue;
       types.push_back(DataType::Float(e, m));
     }
   }
   return types;
+}
+
+// The activation types, widest first.
+inline std::vector<DataType> ActivationTypes() {
+  return {kFloat16, kBfloat16, kFloat8e4m3, kFloat8e5m2,
+          kInt8,    kInt4,     kFloat4e2m1};
 }
 
 // How a layer's weights are scaled.
@@ -68,7 +73,8 @@ inline LayerConfig MakeLayer(int64_t n, int64_t k, DataType a, DataType b,
   LayerConfig layer;
   layer.n = n;
   layer.k = k;
-  layer.a = layer.c = a;
+  layer.a = a;
+  layer.c = a.bits() == 16 ? a : kFloat16;
   layer.b = b;
   layer.b_scale = scaling.granularity;
   layer.b_scale_type = scaling.type;
@@ -78,35 +84,106 @@ inline LayerConfig MakeLayer(int64_t n, int64_t k, DataType a, DataType b,
   return layer;
 }
 
-// Each type of B with channel and group scales, each scaling with a narrow
-// integer, a float and where legal a zero point, and the presets; n and k as
-// given. A few hundred.
-inline std::vector<LayerConfig> AllFormats(int64_t n, int64_t k) {
+// Types of B that go with activations of type `a`: what
+// CheckWeightFormat() lets pass, whose own test has the list.
+inline std::vector<DataType> WeightTypes(DataType a) {
+  std::vector<DataType> types;
+  for (const DataType b : NarrowTypes()) {
+    if (CheckWeightFormat(
+            MakeLayer(64, 64, a, b, {ScaleGranularity::kNone, kFloat16}))
+            .ok()) {
+      types.push_back(b);
+    }
+  }
+  return types;
+}
+
+// How A is scaled beside B's scaling: each kind in turn.
+inline void ScaleInput(LayerConfig& layer, size_t turn) {
+  if (layer.a.bits() == 16) return;
+  constexpr InputScale kKinds[] = {InputScale::kToken, InputScale::kGroup,
+                                   InputScale::kTensor, InputScale::kNone};
+  layer.a_scale = kKinds[turn % 4];
+  if (layer.a_scale == InputScale::kGroup) {
+    layer.a_group = int64_t{32} << turn / 4 % 4;
+  }
+}
+
+// Formats of a type of 8 or 4 bits: each type of B with channel and group
+// scales, and zero points where they have a sign to spare; each scaling with
+// weights of the same type and with narrow ones; the presets.
+inline std::vector<LayerConfig> NarrowFormats(int64_t n, int64_t k,
+                                              DataType a) {
   using enum ScaleGranularity;
   std::vector<LayerConfig> all;
-  for (const DataType a : {kFloat16, kBfloat16}) {
-    for (const DataType b : WeightTypes(a)) {
-      all.push_back(MakeLayer(n, k, a, b, {kChannel, a}));
-      all.push_back(MakeLayer(n, k, a, b, {kGroup, a, 64}));
-      if (b.kind() != DataType::Kind::kUint) continue;
-      for (const ZeroPoint zero : {ZeroPoint::kInteger, ZeroPoint::kFloat}) {
-        all.push_back(MakeLayer(n, k, a, b, {kChannel, a}, zero));
-        all.push_back(MakeLayer(n, k, a, b, {kGroup, a, 32}, zero));
-      }
+  const auto add = [&](LayerConfig layer) {
+    if (!CheckWeightFormat(layer).ok()) return;
+    ScaleInput(layer, all.size());
+    // Outputs are of either type.
+    layer.c = all.size() % 2 == 0 ? kFloat16 : kBfloat16;
+    all.push_back(layer);
+  };
+  for (const DataType b : WeightTypes(a)) {
+    add(MakeLayer(n, k, a, b, {kChannel, kFloat32}));
+    add(MakeLayer(n, k, a, b, {kGroup, kFloat16, 64}));
+    if (b.kind() != DataType::Kind::kUint) continue;
+    add(MakeLayer(n, k, a, b, {kChannel, kFloat16}, ZeroPoint::kInteger));
+    add(MakeLayer(n, k, a, b, {kGroup, kFloat16, 128}, ZeroPoint::kInteger));
+  }
+  for (const Scaling& scaling : Scalings()) {
+    add(MakeLayer(n, k, a, a, scaling));
+    add(MakeLayer(n, k, a, a.bits() == 8 ? kInt4 : DataType::Int(3), scaling));
+  }
+  for (const char* preset : {"mxfp4", "mxfp8", "nvfp4"}) {
+    LayerConfig layer = MakeLayer(n, k, a, kInt4, {kChannel, kFloat16});
+    if (!ApplyPreset(preset, layer).ok()) std::abort();
+    add(layer);
+  }
+  return all;
+}
+
+// Formats of a 16-bit type: each type of B with channel and group scales and
+// zero points, each scaling with a narrow integer, a float and where legal a
+// zero point, and the presets.
+inline std::vector<LayerConfig> WideFormats(int64_t n, int64_t k, DataType a) {
+  using enum ScaleGranularity;
+  std::vector<LayerConfig> all;
+  for (const DataType b : WeightTypes(a)) {
+    all.push_back(MakeLayer(n, k, a, b, {kChannel, a}));
+    all.push_back(MakeLayer(n, k, a, b, {kGroup, a, 64}));
+    if (b.kind() != DataType::Kind::kUint) continue;
+    for (const ZeroPoint zero : {ZeroPoint::kInteger, ZeroPoint::kFloat}) {
+      all.push_back(MakeLayer(n, k, a, b, {kChannel, a}, zero));
+      all.push_back(MakeLayer(n, k, a, b, {kGroup, a, 32}, zero));
     }
-    for (const Scaling& scaling : Scalings()) {
-      all.push_back(MakeLayer(n, k, a, kInt4, scaling));
-      all.push_back(MakeLayer(n, k, a, kFloat8e4m3, scaling));
-      if (scaling.granularity == kBlock) continue;
-      for (const ZeroPoint zero : {ZeroPoint::kInteger, ZeroPoint::kFloat}) {
-        all.push_back(MakeLayer(n, k, a, DataType::Uint(4), scaling, zero));
-      }
+  }
+  for (const Scaling& scaling : Scalings()) {
+    all.push_back(MakeLayer(n, k, a, kInt4, scaling));
+    all.push_back(MakeLayer(n, k, a, kFloat8e4m3, scaling));
+    if (scaling.granularity == kBlock) continue;
+    for (const ZeroPoint zero : {ZeroPoint::kInteger, ZeroPoint::kFloat}) {
+      all.push_back(MakeLayer(n, k, a, DataType::Uint(4), scaling, zero));
     }
-    for (const char* preset : {"mxfp4", "mxfp8", "nvfp4"}) {
-      LayerConfig layer = MakeLayer(n, k, a, kInt4, {kChannel, a});
-      if (!ApplyPreset(preset, layer).ok()) std::abort();
-      all.push_back(layer);
-    }
+  }
+  for (const char* preset : {"mxfp4", "mxfp8", "nvfp4"}) {
+    LayerConfig layer = MakeLayer(n, k, a, kInt4, {kChannel, a});
+    if (!ApplyPreset(preset, layer).ok()) std::abort();
+    all.push_back(layer);
+  }
+  return all;
+}
+
+// The formats of an activation type, a few hundred for one of 16 bits; n and k
+// as given.
+inline std::vector<LayerConfig> FormatsOf(DataType a, int64_t n, int64_t k) {
+  return a.bits() == 16 ? WideFormats(n, k, a) : NarrowFormats(n, k, a);
+}
+
+inline std::vector<LayerConfig> AllFormats(int64_t n, int64_t k) {
+  std::vector<LayerConfig> all;
+  for (const DataType a : ActivationTypes()) {
+    const std::vector<LayerConfig> some = FormatsOf(a, n, k);
+    all.insert(all.end(), some.begin(), some.end());
   }
   return all;
 }
@@ -121,10 +198,10 @@ inline QuantizedWeights RandomWeights(const LayerConfig& layer, uint32_t seed) {
   std::vector<uint8_t> legal;
   double square = 0;
   const std::vector<double> values = layer.b.CodeTable();
-  // Wide floats would let single weights drown the others.
-  const double limit = std::min(layer.a.MaxFinite(), 512.0);
   for (size_t code = 0; code < values.size(); ++code) {
-    if (!(std::fabs(values[code]) <= limit)) continue;
+    // Wide floats would let single weights drown the others.
+    if (!(std::fabs(values[code]) <= 512)) continue;
+    if (!IsFiniteWeight(layer, values[code])) continue;
     legal.push_back(static_cast<uint8_t>(code));
     square += values[code] * values[code];
   }

@@ -57,12 +57,12 @@ absl::Status DeviceReference::Compute(const std::vector<int64_t>& rows,
       CopyToDevice(list.ptr(), indexes.data(), list.bytes(), stream));
   const Dim3 grid = {static_cast<uint32_t>((layer.n + 63) / 64), 1, 1};
   HONE_RETURN_IF_ERROR(LaunchHelper(
-      helpers_.reference, grid, 256, stream, operands_.a(), operands_.b(),
-      operands_.scales(), operands_.bias(), list.ptr(),
-      static_cast<int32_t>(rows.size()), static_cast<int32_t>(layer.n),
-      static_cast<int32_t>(layer.k), GeneratorFormat(layer),
-      GeneratorType(layer.a), GeneratorType(layer.c), MagnitudeFloor(layer),
-      chunk.reference.ptr(), chunk.magnitude.ptr()));
+      helpers_.reference, grid, 256, stream, operands_.a(),
+      operands_.RowScales(), operands_.b(), operands_.scales(),
+      operands_.bias(), list.ptr(), static_cast<int32_t>(rows.size()),
+      static_cast<int32_t>(layer.n), static_cast<int32_t>(layer.k),
+      GeneratorFormat(layer), GeneratorType(layer.a), GeneratorType(layer.c),
+      MagnitudeFloor(layer), chunk.reference.ptr(), chunk.magnitude.ptr()));
   HONE_RETURN_IF_ERROR(Synchronize(stream));
   for (size_t i = 0; i < rows.size(); ++i) {
     places_[rows[i]] = {chunks_.size(), static_cast<int64_t>(i)};

@@ -108,8 +108,7 @@ std::string WhyWrong(const ComparisonSummary& summary, int64_t elements,
 }
 
 Gate::Gate(const HelperKernels& helpers, const Problem& problem,
-           const Operands& operands, DeviceReference& reference,
-           StreamHandle stream)
+           Operands& operands, DeviceReference& reference, StreamHandle stream)
     : helpers_(&helpers),
       problem_(problem),
       operands_(&operands),
@@ -118,8 +117,7 @@ Gate::Gate(const HelperKernels& helpers, const Problem& problem,
       tolerance_(DeriveTolerance(problem)) {}
 
 absl::StatusOr<Gate> Gate::Create(const HelperKernels& helpers,
-                                  const Problem& problem,
-                                  const Operands& operands,
+                                  const Problem& problem, Operands& operands,
                                   DeviceReference& reference, int64_t max_m,
                                   StreamHandle stream) {
   Gate gate(helpers, problem, operands, reference, stream);
@@ -132,7 +130,8 @@ absl::StatusOr<Gate> Gate::Create(const HelperKernels& helpers,
   return gate;
 }
 
-absl::StatusOr<BufferBindings> Gate::Bindings(const LaunchPlan& plan) {
+absl::StatusOr<BufferBindings> Gate::Bindings(const LaunchPlan& plan,
+                                              int64_t m) {
   if (plan.workspace_bytes > workspace_.bytes()) {
     // Earlier launches may still use the old one.
     HONE_RETURN_IF_ERROR(Synchronize(stream_));
@@ -140,8 +139,11 @@ absl::StatusOr<BufferBindings> Gate::Bindings(const LaunchPlan& plan) {
     HONE_ASSIGN_OR_RETURN(workspace_,
                           GuardedBuffer::Allocate(plan.workspace_bytes));
   }
+  HONE_ASSIGN_OR_RETURN(const DevicePtr a_scales,
+                        operands_->AScales(m, stream_));
   BufferBindings buffers;
   buffers.Bind(BufferRole::kA, operands_->a())
+      .Bind(BufferRole::kAScale, a_scales)
       .Bind(BufferRole::kB, operands_->b())
       .Bind(BufferRole::kBScale, operands_->scales())
       .Bind(BufferRole::kBias, operands_->bias())
@@ -173,7 +175,7 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
                                        const LaunchPlan& plan, int64_t m) {
   HONE_ASSIGN_OR_RETURN(const DeviceReference::Rows* rows,
                         reference_->RowsFor(m, stream_));
-  absl::StatusOr<BufferBindings> buffers = Bindings(plan);
+  absl::StatusOr<BufferBindings> buffers = Bindings(plan, m);
   if (!buffers.ok()) return AsOutcome(buffers.status());
   const LayerConfig& layer = problem_.layer;
   const int type = GeneratorType(layer.c);

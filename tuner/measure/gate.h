@@ -71,8 +71,7 @@ class Gate {
  public:
   // Allocates outputs for up to max_m tokens.
   static absl::StatusOr<Gate> Create(const HelperKernels& helpers,
-                                     const Problem& problem,
-                                     const Operands& operands,
+                                     const Problem& problem, Operands& operands,
                                      DeviceReference& reference, int64_t max_m,
                                      StreamHandle stream);
 
@@ -82,20 +81,19 @@ class Gate {
   absl::StatusOr<GateResult> Check(FunctionHandle function,
                                    const LaunchPlan& plan, int64_t m);
 
-  // What the kernels of this problem are launched with, with room for the
-  // plan's workspace. ResourceExhausted when there is none.
-  absl::StatusOr<BufferBindings> Bindings(const LaunchPlan& plan);
+  // What the kernels of this problem are launched with at m tokens, with room
+  // for the plan's workspace. ResourceExhausted when there is none.
+  absl::StatusOr<BufferBindings> Bindings(const LaunchPlan& plan, int64_t m);
 
  private:
-  Gate(const HelperKernels& helpers, const Problem& problem,
-       const Operands& operands, DeviceReference& reference,
-       StreamHandle stream);
+  Gate(const HelperKernels& helpers, const Problem& problem, Operands& operands,
+       DeviceReference& reference, StreamHandle stream);
 
   absl::Status Poison(const LaunchPlan& plan, uint64_t output_bytes);
 
   const HelperKernels* helpers_;
   Problem problem_;
-  const Operands* operands_;
+  Operands* operands_;
   DeviceReference* reference_;
   StreamHandle stream_;
   Tolerance tolerance_;

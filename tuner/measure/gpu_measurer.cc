@@ -179,7 +179,8 @@ absl::StatusOr<RoundResult> GpuMeasurer::Round(const RoundRequest& request) {
       refuse(i, prepared.status());
       continue;
     }
-    if (const auto buffers = session_->gate->Bindings(*prepared->second);
+    if (const auto buffers =
+            session_->gate->Bindings(*prepared->second, request.m);
         !buffers.ok()) {
       if (IsContextLost(buffers.status())) return buffers.status();
       refuse(i, buffers.status());
@@ -198,7 +199,7 @@ absl::StatusOr<RoundResult> GpuMeasurer::Round(const RoundRequest& request) {
     const auto& [loaded, plan] = calls[i];
     if (loaded == nullptr) continue;
     HONE_ASSIGN_OR_RETURN(const BufferBindings buffers,
-                          session_->gate->Bindings(*plan));
+                          session_->gate->Bindings(*plan, request.m));
     // Candidates share the workspace and divide it differently; each finds its
     // counters zero, as its owner would have left them. Before the flush, so
     // that these lines are cold and clean too.

@@ -35,6 +35,7 @@ absl::StatusOr<HelperKernels> HelperKernels::Load(absl::string_view cubin) {
   HONE_ASSIGN_OR_RETURN(k.module_, Module::Load(cubin));
   const std::pair<const char*, FunctionHandle*> functions[] = {
       {"hone_fill_activations", &k.fill_activations},
+      {"hone_fill_input_scales", &k.fill_input_scales},
       {"hone_fill_bias", &k.fill_bias},
       {"hone_fill_weights", &k.fill_weights},
       {"hone_fill_scales", &k.fill_scales},

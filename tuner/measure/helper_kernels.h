@@ -21,6 +21,7 @@ class HelperKernels {
   static absl::StatusOr<HelperKernels> Load(absl::string_view cubin);
 
   FunctionHandle fill_activations = nullptr;
+  FunctionHandle fill_input_scales = nullptr;
   FunctionHandle fill_bias = nullptr;
   FunctionHandle fill_weights = nullptr;
   FunctionHandle fill_scales = nullptr;

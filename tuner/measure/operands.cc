@@ -8,21 +8,11 @@
 #include "kernels/config/weight_layout.h"
 #include "kernels/device/memory/packed_layout.cuh"
 #include "kernels/pack/device_pack.h"
+#include "kernels/reference/reference.h"
 #include "tuner/measure/device/generator.cuh"
 
 namespace hone {
 namespace {
-
-absl::Status Unsupported(absl::string_view field, absl::string_view value,
-                         absl::string_view legal) {
-  return absl::UnimplementedError(absl::StrCat("operands: ", field, " ", value,
-                                               " has no generator; it must be ",
-                                               legal));
-}
-
-bool IsFloat16Bits(DataType type) {
-  return type == kFloat16 || type == kBfloat16;
-}
 
 int64_t PaddedK(const LayerConfig& layer) {
   return layout::RoundUp(layer.k, layout::kUnitColumns);
@@ -31,22 +21,20 @@ int64_t PaddedN(const LayerConfig& layer) {
   return layout::RoundUp(layer.n, layout::kUnitRows);
 }
 
+// Scales of one row of A.
+int64_t InputGroups(const LayerConfig& layer) {
+  return layer.a_group == 0 ? 1 : (layer.k + layer.a_group - 1) / layer.a_group;
+}
+
 }  // namespace
 
 absl::Status CheckOperands(const Problem& problem) {
   const LayerConfig& layer = problem.layer;
   HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
-  for (const auto& [field, type] :
-       {std::pair<absl::string_view, DataType>{"a", layer.a}, {"c", layer.c}}) {
-    if (!IsFloat16Bits(type)) {
-      return Unsupported(field, type.ToString(), "float16 or bfloat16");
-    }
-  }
-  if (layer.a_scale != InputScale::kNone) {
-    return Unsupported("a_scale", ToString(layer.a_scale), "none");
-  }
   if (problem.compute.gemm != GemmType::kDense) {
-    return Unsupported("gemm", ToString(problem.compute.gemm), "dense");
+    return absl::UnimplementedError(
+        absl::StrCat("operands: gemm ", ToString(problem.compute.gemm),
+                     " has no generator; it must be dense"));
   }
   return absl::OkStatus();
 }
@@ -57,8 +45,9 @@ generator::WeightFormat GeneratorFormat(const LayerConfig& layer) {
   const WeightLayout w = WeightLayoutOf(layer);
   generator::WeightFormat format = {};
   format.bits = w.bits;
+  format.width = w.width;
   format.code_layout = static_cast<int>(w.code_layout);
-  format.stored_xor = static_cast<int>(StoredXor(layer.b));
+  format.stored_xor = static_cast<int>(StoredXor(layer));
   format.format = GeneratorType(layer.b);
   format.scale_format = GeneratorType(layer.b_scale_type);
   format.zero_format = layer.zero_point == ZeroPoint::kFloat
@@ -120,13 +109,21 @@ absl::StatusOr<Operands> Operands::Create(const HelperKernels& helpers,
   const auto n_padded = static_cast<uint64_t>(PaddedN(layer));
   const auto k_padded = static_cast<uint64_t>(PaddedK(layer));
   Operands o;
-  HONE_ASSIGN_OR_RETURN(o.a_, DeviceBuffer::Allocate(a_count * 2));
+  o.helpers_ = &helpers;
+  o.problem_ = problem;
+  o.seed_ = seed;
+  HONE_ASSIGN_OR_RETURN(o.a_,
+                        DeviceBuffer::Allocate(a_count * layer.a.bits() / 8));
   HONE_ASSIGN_OR_RETURN(o.b_, DeviceBuffer::Allocate(PackedWeightBytes(layer)));
   HONE_ASSIGN_OR_RETURN(o.scales_,
                         DeviceBuffer::Allocate(PackedScaleBytes(layer)));
-  HONE_RETURN_IF_ERROR(LaunchHelper(helpers.fill_activations,
-                                    StridingGrid(a_count), 256, stream, o.a(),
-                                    a_count, seed, GeneratorType(layer.a)));
+  HONE_RETURN_IF_ERROR(LaunchHelper(
+      helpers.fill_activations, StridingGrid(a_count), 256, stream, o.a(),
+      a_count, seed, GeneratorType(layer.a), int32_t{layer.a.bits()}));
+  if (layer.a_scale != InputScale::kNone) {
+    HONE_ASSIGN_OR_RETURN(
+        o.a_scales_, o.MakeInputScales(max_m, /*column_major=*/false, stream));
+  }
   HONE_RETURN_IF_ERROR(LaunchHelper(
       helpers.fill_weights, StridingGrid(n_padded * k_padded / 32), 256, stream,
       o.b(), n_padded, k_padded, static_cast<uint64_t>(layer.k), seed, format));
@@ -147,6 +144,48 @@ absl::StatusOr<Operands> Operands::Create(const HelperKernels& helpers,
   return o;
 }
 
+absl::StatusOr<DeviceBuffer> Operands::MakeInputScales(
+    int64_t m, bool column_major, StreamHandle stream) const {
+  const LayerConfig& layer = problem_.layer;
+  const auto rows =
+      static_cast<uint64_t>(layer.a_scale == InputScale::kTensor ? 1 : m);
+  const auto groups = static_cast<uint64_t>(InputGroups(layer));
+  HONE_ASSIGN_OR_RETURN(DeviceBuffer buffer,
+                        DeviceBuffer::Allocate(rows * groups * sizeof(float)));
+  HONE_RETURN_IF_ERROR(
+      LaunchHelper(helpers_->fill_input_scales, StridingGrid(rows * groups),
+                   256, stream, buffer.ptr(), rows, groups, seed_,
+                   GeneratorType(layer.a), int32_t{column_major}));
+  return buffer;
+}
+
+absl::StatusOr<DevicePtr> Operands::AScales(int64_t m, StreamHandle stream) {
+  if (problem_.compute.a_scale_layout == InputScaleLayout::kRowMajor ||
+      problem_.layer.a_scale != InputScale::kGroup) {
+    return a_scales_.ptr();
+  }
+  auto found = by_m_.find(m);
+  if (found == by_m_.end()) {
+    HONE_ASSIGN_OR_RETURN(DeviceBuffer scales,
+                          MakeInputScales(m, /*column_major=*/true, stream));
+    found = by_m_.emplace(m, std::move(scales)).first;
+  }
+  return found->second.ptr();
+}
+
+generator::InputScales Operands::RowScales() const {
+  const LayerConfig& layer = problem_.layer;
+  generator::InputScales scales = {};
+  if (layer.a_scale == InputScale::kNone) return scales;
+  // A pointer in the device's memory, which only the device follows.
+  scales.values = reinterpret_cast<const float*>(a_scales_.ptr());
+  scales.row_stride = layer.a_scale == InputScale::kTensor
+                          ? 0
+                          : static_cast<int>(InputGroups(layer));
+  scales.group = static_cast<int>(layer.a_group);
+  return scales;
+}
+
 absl::StatusOr<HostOperands> MakeHostOperands(const Problem& problem, int64_t m,
                                               uint64_t seed) {
   HONE_RETURN_IF_ERROR(CheckOperands(problem));
@@ -160,6 +199,21 @@ absl::StatusOr<HostOperands> MakeHostOperands(const Problem& problem, int64_t m,
   for (size_t i = 0; i < o.a.size(); ++i) {
     o.a[i] = static_cast<uint16_t>(
         generator::ActivationCode(seed, i, GeneratorType(layer.a)));
+  }
+  o.a_scales.resize(static_cast<size_t>(InputScaleCount(problem, m)));
+  const int64_t a_groups = InputGroups(layer);
+  for (int64_t row = 0; row < m && !o.a_scales.empty(); ++row) {
+    for (int64_t group = 0; group < a_groups; ++group) {
+      const int64_t column = group * std::max<int64_t>(layer.a_group, 1);
+      o.a_scales[static_cast<size_t>(
+          InputScaleIndex(problem, m, row, column))] =
+          generator::InputScaleValue(
+              seed,
+              layer.a_scale == InputScale::kTensor
+                  ? 0
+                  : static_cast<uint64_t>(row * a_groups + group),
+              GeneratorType(layer.a));
+    }
   }
   o.weights.codes.reserve(static_cast<size_t>(layer.n * layer.k));
   for (int64_t n = 0; n < layer.n; ++n) {

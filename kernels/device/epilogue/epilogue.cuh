@@ -23,6 +23,9 @@
 
 namespace hone {
 
+// Scales of A that the epilogue applies; those of groups are the mainloop's.
+enum class AScale : u8 { kNone, kTensor, kToken };
+
 template <typename Config>
 class Epilogue {
  public:
@@ -37,28 +40,31 @@ class Epilogue {
   __device__ __forceinline__ Epilogue(const WarpTile<Config>& warp,
                                       const TileSchedule<Config>& tile,
                                       u32 shared, u32 shared_flag,
-                                      const u8* scales, const u8* bias)
+                                      const u8* scales, const u8* a_scales,
+                                      const u8* bias)
       : warp_(warp),
         tile_(tile),
         reduce_(shared),
         output_(shared + kReduceBytes),
         flag_(shared_flag),
         scales_(scales),
+        a_scales_(a_scales),
         bias_(bias) {}
 
   __device__ __forceinline__ void Run(u8* c, u8* workspace, int m) const {
     if constexpr (Config::kWarpsK > 1) {
 #pragma unroll
       for (int f = 0; f < kFragments; ++f) {
-        ptx::StoreShared16(ReduceSlot(warp_.warp_k(), f),
-                           ToWords(warp_.fragment(f)));
+        float v[4];
+        warp_.fragment(f, v);
+        ptx::StoreShared16(ReduceSlot(warp_.warp_k(), f), ToWords(v));
       }
       ptx::BarrierSync();
     }
     if constexpr (Config::kSplitK > 1) {
       if (!SumSplits(workspace, m)) return;
     } else {
-      ForEachFragment([&](int f, const float(&v)[4]) { Finish(f, v); });
+      ForEachFragment([&](int f, const float(&v)[4]) { Finish(f, v, m); });
     }
     ptx::BarrierSync();
     WriteTile(c, m);
@@ -95,12 +101,13 @@ class Epilogue {
   __device__ __forceinline__ void ForEachFragment(Do do_) const {
 #pragma unroll
     for (int i = 0; i < kShare; ++i) {
+      float v[4];
       if constexpr (Config::kWarpsK == 1) {
-        do_(i, warp_.fragment(i));
+        warp_.fragment(i, v);
+        do_(i, v);
       } else {
         const int f = i * Config::kWarpsK + warp_.warp_k();
         if (kFragments % Config::kWarpsK != 0 && f >= kFragments) break;
-        float v[4];
 #pragma unroll
         for (int w = 0; w < Config::kWarpsK; ++w) {
           Add(v, ptx::LoadShared16(ReduceSlot(w, f)), w == 0);
@@ -166,14 +173,15 @@ class Epilogue {
         for (int split = 0; split < Config::kSplitK; ++split) {
           Add(v, words[b][split], split == 0);
         }
-        Finish(f, v);
+        Finish(f, v, m);
       }
     }
     return true;
   }
 
   // Scale, bias, conversion, and into the output tile.
-  __device__ __forceinline__ void Finish(int f, const float (&v)[4]) const {
+  __device__ __forceinline__ void Finish(int f, const float (&v)[4],
+                                         int m) const {
     const int g = warp_.lane() / 4;
     const int t = warp_.lane() % 4;
     const int column =
@@ -201,6 +209,18 @@ class Epilogue {
       high[0] *= scale_high;
       high[1] *= scale_high;
     }
+    if constexpr (Config::kAScale == AScale::kToken) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int token = tile_.tile_m * Config::kBlockM + row + e;
+        const float scale =
+            token < m
+                ? ptx::BitsToFloat(ptx::LoadConstant4(a_scales_ + token * 4ll))
+                : 0.0f;
+        low[e] *= scale;
+        high[e] *= scale;
+      }
+    }
     if constexpr (Config::kBias) {
       const float bias_low = n < Config::kN ? LoadBias(n) : 0.0f;
       const float bias_high = n + 8 < Config::kN ? LoadBias(n + 8) : 0.0f;
@@ -227,13 +247,17 @@ class Epilogue {
   static constexpr int kExponent =
       Config::Weight::template kExponent<typename Config::AType,
                                          Config::kExactWeights>;
-  static constexpr bool kFactor = kExponent != 0 || Config::kTensorScale;
+  static constexpr bool kFactor = kExponent != 0 || Config::kTensorScale ||
+                                  Config::kAScale == AScale::kTensor;
 
   __device__ __forceinline__ float Factor() const {
     float factor = ptx::BitsToFloat(static_cast<u32>(127 + kExponent) << 23);
     if constexpr (Config::kTensorScale) {
       factor *=
           ptx::BitsToFloat(ptx::LoadConstant4(scales_ + Config::kTensorOffset));
+    }
+    if constexpr (Config::kAScale == AScale::kTensor) {
+      factor *= ptx::BitsToFloat(ptx::LoadConstant4(a_scales_));
     }
     return factor;
   }
@@ -301,6 +325,7 @@ class Epilogue {
   u32 output_;
   u32 flag_;
   const u8* scales_;
+  const u8* a_scales_;
   const u8* bias_;
 };
 

@@ -27,6 +27,11 @@
 //
 // Config is rendered per kernel:
 //   kN, kK, kBBits; AType, CType, kBias, kHalfAccumulate
+//   kDirect                  codes of B are operands as they are
+//   kAScale, kAGroup, kAScaleColumnMajor
+//                            scales of A: one or one a token in the epilogue,
+//                            or groups of kAGroup columns (0: none), [M,
+//                            groups] or [groups, M]
 //   Weight, Scale, Zero      number formats (numeric/), of which the unit holds
 //                            only the ones used
 //   kGroup                   columns of an entry of scales; 0: one entry a unit
@@ -74,16 +79,17 @@ __device__ __forceinline__ void LoadGroupSync() {
 }
 
 template <typename Config>
-__device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* b,
-                                            const u8* scales, const u8* bias,
-                                            u8* c, u8* workspace, int m,
+__device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
+                                            const u8* b, const u8* scales,
+                                            const u8* bias, u8* c,
+                                            u8* workspace, int m,
                                             u8* shared_pointer) {
   using Ring = Stage<Config>;
   static_assert(SharedLayout<Config>::kBytes == Config::kSmemBytes,
                 "the host and the device disagree about shared memory");
   const u32 shared = ptx::SharedAddress(shared_pointer);
   const TileSchedule<Config> tile(m);
-  const TileLoader<Config> loader(a, b, scales, m,
+  const TileLoader<Config> loader(a, b, scales, a_scales, m,
                                   tile.tile_m * Config::kBlockM,
                                   tile.tile_n * Ring::kUnitsN);
   WarpTile<Config> warp;
@@ -122,7 +128,7 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* b,
   ptx::BarrierSync();
   const Epilogue<Config> epilogue(warp, tile, shared,
                                   shared + SharedLayout<Config>::kFlagOffset,
-                                  scales, bias);
+                                  scales, a_scales, bias);
   epilogue.Run(c, workspace, m);
 }
 

@@ -4,41 +4,55 @@
 // Weights B [N, K] are packed in units of 64 rows × 64 columns, N and K padded
 // to multiples of 64. A unit holds four blocks of 16 rows; a block gives each
 // lane of a warp 32 codes of b bits, in b 32-bit words: exactly the A fragments
-// of four m16n8k16 MMAs (and a warp's share of a wgmma A fragment). With
-// lane = 4·g + t, MMA step s covers columns 16·s .. 16·s+15, and its fragment
-// registers are R = 4·s + r:
+// of the MMAs of 64 columns (and a warp's share of a wgmma A fragment).
 //
-//   r = 0: row g,     columns 2t, 2t+1        (low half, high half)
-//   r = 1: row g + 8, columns 2t, 2t+1
-//   r = 2: row g,     columns 2t + 8, 2t + 9
-//   r = 3: row g + 8, columns 2t + 8, 2t + 9
+// Let w be the bits of an MMA operand's element, those of the activations (16,
+// 8 or 4): a register holds p = 32/w elements, called its parts, and an MMA
+// step covers 8·p columns (m16n8k16, k32, k64), so a unit has w/4 steps and w
+// registers. With lane = 4·g + t, step s has the registers R = 4·s + r; part i
+// of them is
 //
-// Codes within the words. Each half of a word has f = 16/b fields of b bits
-// and e = 16 − f·b spare bits on top. The first b·f registers take a field
-// each, the low half's code in the low half of the word and the high half's at
-// the same place in the high half: R's word is R / f and its bit (R % f)·b. The
-// others, 0 to 4 of the 16, are spread over the spare bits: bit j of the i-th
-// of them is spare bit i·b + j, which is bit f·b + (i·b + j) % e of word
-// (i·b + j) / e.
+//   r = 0: row g,     column 8ps + pt + i
+//   r = 1: row g + 8, column 8ps + pt + i
+//   r = 2: row g,     column 8ps + pt + i + 4p
+//   r = 3: row g + 8, column 8ps + pt + i + 4p
 //
-//   b        1   2   3   4   5   6   7   8
-//   f       16   8   5   4   3   2   2   2
-//   spread   0   0   1   0   1   4   2   0   registers of 16
+// Codes within the words. Each part of a word has f = w/b fields of b bits and
+// e = w − f·b spare bits on top. The first b·f registers take a field each, the
+// code of each part in the same part of the word at the same place: R's word is
+// R / f and its bit (R % f)·b. The others, 0 to 4 of the w, are spread over the
+// spare bits: bit j of the i-th of them is spare bit i·b + j, which is bit
+// f·b + (i·b + j) % e of word (i·b + j) / e.
+//
+//   b                  1   2   3   4   5   6   7   8
+//   f       w = 16    16   8   5   4   3   2   2   2
+//           w = 8      8   4   2   2   1   1   1
+//           w = 4      4   2   1
+//   spread  w = 16     0   0   1   0   1   4   2   0   registers
+//           w = 8      0   0   2   0   3   2   1
+//           w = 4      0   0   1
 //
 // so that a field costs at most one shift and one lop3, and no bit is wasted.
-// That is CodeLayout::kPlain, for integers (symmetric ones are stored unsigned,
-// offset by half their range) and for floats with five exponent bits, which are
-// a prefix of float16. Other floats have their signs apart:
+// That is CodeLayout::kPlain, for integers and for floats with the exponent
+// bits of a w-bit activation (five for float16, four and five for float8e4m3
+// and e5m2, two for float4e2m1), which are a prefix of it. Other floats have
+// their signs apart:
 //
-//   kSplitSign   floats with 1 to 4 or more than 5 exponent bits. The i-th
-//                field has its b − 1 lower bits at i·(b − 1) and its sign at
-//                bit 16 − f + i; spare bits lie between. In float16 the last
-//                field of most types needs no shift, and the last sign never.
+//   kSplitSign   The i-th field has its b − 1 lower bits at i·(b − 1) and its
+//                sign at bit w − f + i; spare bits lie between. The last field
+//                of most types needs no shift, and the last sign never.
 //   kCrossSign   floats without exponent (sign and magnitude). The field keeps
-//                its b − 1 lower bits in place and the sign lies 15 bits above
-//                bit 0 of the field, modulo 32; spare bits start at f·b − 1.
-//                One rotation and one mask give both codes as float16
-//                subnormals.
+//                its b − 1 lower bits in place and the sign lies w − 1 bits
+//                above bit 0 of the field, modulo 32; spare bits start at
+//                f·b − 1. One rotation and one mask give all parts their
+//                magnitude in the low bits and their sign in the top one: a
+//                float16 or float8 subnormal.
+//
+// Symmetric integers are stored offset by half their range where w is 16, as
+// two's complement where it is less.
+//
+// Codes as wide as the activations (b = w) need no dequantization. They stay in
+// rows: [N padded to 64][K padded to 64], K-major (kRows).
 //
 // Words within a block. The b words of a lane come in groups of four, then two,
 // then one: 4-, 8- and 16-byte loads, each free of bank conflicts:
@@ -81,10 +95,25 @@ HONE_HOST_DEVICE constexpr long long PackedBytes(long long n, long long k,
          (RoundUp(k, kUnitColumns) / kUnitColumns) * UnitBytes(bits);
 }
 
-// Fields of a half word, and the registers (of 16) that have one.
-HONE_HOST_DEVICE constexpr int Fields(int bits) { return 16 / bits; }
-HONE_HOST_DEVICE constexpr int FieldRegisters(int bits) {
-  return bits * Fields(bits) < 16 ? bits * Fields(bits) : 16;
+// An operand's element has `width` bits: 16, 8 or 4.
+
+// Parts of a register, columns of an MMA step and steps (of four registers) of
+// a unit.
+HONE_HOST_DEVICE constexpr int Parts(int width) { return 32 / width; }
+HONE_HOST_DEVICE constexpr int StepColumns(int width) {
+  return 8 * Parts(width);
+}
+HONE_HOST_DEVICE constexpr int UnitSteps(int width) {
+  return kUnitColumns / StepColumns(width);
+}
+
+// Fields of a part, and the registers (of `width`) that have one.
+HONE_HOST_DEVICE constexpr int Fields(int width, int bits) {
+  return width / bits;
+}
+HONE_HOST_DEVICE constexpr int FieldRegisters(int width, int bits) {
+  const int registers = bits * Fields(width, bits);
+  return registers < width ? registers : width;
 }
 
 // A bit of a lane's words.
@@ -93,37 +122,43 @@ struct BitPlace {
   int bit;
 };
 
-// Where the sign of a code lies; see above.
-enum class CodeLayout : int { kPlain, kSplitSign, kCrossSign };
+// Where the codes lie, and their signs; see above.
+enum class CodeLayout : int { kPlain, kSplitSign, kCrossSign, kRows };
 
-// The layout of a float with so many exponent bits.
-HONE_HOST_DEVICE constexpr CodeLayout FloatLayout(int exponent_bits) {
-  return exponent_bits == 0   ? CodeLayout::kCrossSign
-         : exponent_bits == 5 ? CodeLayout::kPlain
-                              : CodeLayout::kSplitSign;
+// The layout of a float with so many exponent bits, narrower than `width`.
+HONE_HOST_DEVICE constexpr CodeLayout FloatLayout(int width,
+                                                  int exponent_bits) {
+  const bool prefix = width == 16  ? exponent_bits == 5
+                      : width == 8 ? exponent_bits == 4 || exponent_bits == 5
+                                   : exponent_bits == 2;
+  return exponent_bits == 0 ? CodeLayout::kCrossSign
+         : prefix           ? CodeLayout::kPlain
+                            : CodeLayout::kSplitSign;
 }
 
-// Bit j of the code in half `half` of register `reg`, 0 .. 15.
-HONE_HOST_DEVICE constexpr BitPlace PlaceOf(int bits, CodeLayout layout,
-                                            int reg, int half, int j) {
-  const int fields = Fields(bits);
-  if (reg < FieldRegisters(bits)) {
+// Bit j of the code in part `part` of register `reg`, 0 .. width − 1. Not for
+// kRows.
+HONE_HOST_DEVICE constexpr BitPlace PlaceOf(int width, int bits,
+                                            CodeLayout layout, int reg,
+                                            int part, int j) {
+  const int fields = Fields(width, bits);
+  if (reg < FieldRegisters(width, bits)) {
     const int i = reg % fields;
     const bool sign = j == bits - 1;
     int bit = i * bits + j;
     if (layout == CodeLayout::kSplitSign) {
-      bit = sign ? 16 - fields + i : i * (bits - 1) + j;
+      bit = sign ? width - fields + i : i * (bits - 1) + j;
     } else if (layout == CodeLayout::kCrossSign && sign) {
-      bit = i * bits + 15;
+      bit = i * bits + width - 1;
     }
-    return {reg / fields, (bit + 16 * half) % 32};
+    return {reg / fields, (bit + width * part) % 32};
   }
-  const int spare_bits = 16 % bits;
-  const int spare = (reg - FieldRegisters(bits)) * bits + j;
+  const int spare_bits = width % bits;
+  const int spare = (reg - FieldRegisters(width, bits)) * bits + j;
   const int first = layout == CodeLayout::kSplitSign   ? fields * (bits - 1)
                     : layout == CodeLayout::kCrossSign ? fields * bits - 1
                                                        : fields * bits;
-  return {spare / spare_bits, first + spare % spare_bits + 16 * half};
+  return {spare / spare_bits, first + spare % spare_bits + width * part};
 }
 
 // Index of a lane's word within a block.
@@ -135,20 +170,37 @@ HONE_HOST_DEVICE constexpr int WordIndex(int bits, int lane, int word) {
   return first * 32 + lane * width + word - first;
 }
 
+// Which lane, register and part hold column k of row n, both within a block.
+struct FragmentPlace {
+  int lane;
+  int reg;
+  int part;
+};
+HONE_HOST_DEVICE constexpr FragmentPlace FragmentOf(int width, int row,
+                                                    int column) {
+  const int parts = Parts(width);
+  return {row % 8 * 4 + column % (4 * parts) / parts,
+          column / StepColumns(width) * 4 +
+              column % StepColumns(width) / (4 * parts) * 2 + row / 8,
+          column % parts};
+}
+
 // Bit j of the code of B[n][k], counted from the start of the packed matrix.
 HONE_HOST_DEVICE constexpr long long CodeBitOffset(long long n, long long k,
-                                                   long long k_total, int bits,
-                                                   CodeLayout layout, int j) {
+                                                   long long k_total, int width,
+                                                   int bits, CodeLayout layout,
+                                                   int j) {
+  if (layout == CodeLayout::kRows) {
+    return (n * RoundUp(k_total, kUnitColumns) + k) * bits + j;
+  }
   const long long units_k = RoundUp(k_total, kUnitColumns) / kUnitColumns;
   const long long unit = n / kUnitRows * units_k + k / kUnitColumns;
   const int row = static_cast<int>(n % kUnitRows);
-  const int column = static_cast<int>(k % kUnitColumns);
-  const int block = row / 16;
-  const int lane = row % 8 * 4 + column % 8 / 2;
-  const int reg = column / 16 * 4 + column % 16 / 8 * 2 + row % 16 / 8;
-  const BitPlace place = PlaceOf(bits, layout, reg, column % 2, j);
-  const long long word = unit * (UnitBytes(bits) / 4) + block * bits * 32 +
-                         WordIndex(bits, lane, place.word);
+  const FragmentPlace at =
+      FragmentOf(width, row % 16, static_cast<int>(k % kUnitColumns));
+  const BitPlace place = PlaceOf(width, bits, layout, at.reg, at.part, j);
+  const long long word = unit * (UnitBytes(bits) / 4) + row / 16 * bits * 32 +
+                         WordIndex(bits, at.lane, place.word);
   return word * 32 + place.bit;
 }
 
@@ -156,13 +208,14 @@ HONE_HOST_DEVICE constexpr long long CodeBitOffset(long long n, long long k,
 template <typename Word>
 HONE_HOST_DEVICE constexpr unsigned ReadCode(const Word* words, long long n,
                                              long long k, long long k_total,
-                                             int bits, CodeLayout layout) {
+                                             int width, int bits,
+                                             CodeLayout layout) {
   unsigned code = 0;
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
   for (int j = 0; j < bits; ++j) {
-    const long long bit = CodeBitOffset(n, k, k_total, bits, layout, j);
+    const long long bit = CodeBitOffset(n, k, k_total, width, bits, layout, j);
     code |= (static_cast<unsigned>(words[bit / 32]) >> (bit % 32) & 1u) << j;
   }
   return code;

@@ -1,5 +1,6 @@
 // Brings one k-step into a stage of a shared-memory ring with cp.async:
-// activations, packed weights and group scales, all that the mainloop needs.
+// activations, packed weights and group scales of both, all that the mainloop
+// needs.
 //
 // A ring belongs to a load group. Where warps share weights or activations the
 // group is the CTA. Where all warps lie along K (kPrivateRings) nothing is
@@ -10,13 +11,17 @@
 // arithmetic alone 10.0.
 //
 // Stage layout, bytes, with kColumns of K (see gemm/mma_sync_gemm.cuh):
-//   A       [kColumns/64][kBlockM][128]  rows of 64 elements, their 16-byte
-//                                        chunks xor-ed with the row's low
-//                                        three bits, so that ldmatrix meets no
-//                                        bank conflict
-//   B       [kBlockN/64][kColumns/64]    packed units, as in global memory
-//   scales  [kBlockN/64][groups]         entries of scales and zero points;
-//                                        absent unless the layer has groups
+//   A         [segments][kBlockM][128]   rows of 128 bytes (64 elements of 16
+//                                        bits, 128 of 8, 256 of 4), their
+//                                        16-byte chunks xor-ed with the row's
+//                                        low three bits, so that ldmatrix meets
+//                                        no bank conflict
+//   B         [kBlockN/64][kColumns/64]  packed units, as in global memory; or
+//             [segments][kBlockN][128]   rows as A's, where codes are operands
+//                                        as they are
+//   scales    [kBlockN/64][groups]       entries of scales and zero points;
+//                                        absent unless B has groups
+//   A scales  [groups][kBlockM]          float32; absent unless A has groups
 #ifndef HONE_DEVICE_MEMORY_TILE_LOADER_CUH_
 #define HONE_DEVICE_MEMORY_TILE_LOADER_CUH_
 
@@ -39,22 +44,32 @@ struct Stage {
   static constexpr int kUnitsK = kColumns / layout::kUnitColumns;
   static constexpr int kUnitBytes =
       static_cast<int>(layout::UnitBytes(Config::kBBits));
+  // Bytes of a row of operands: whole segments.
+  static constexpr int kRowBytes = kColumns * Config::AType::kBits / 8;
+  static_assert(kRowBytes % 128 == 0);
   // Scale groups of one k-step; a group may also span several steps.
   static constexpr int kGroups =
       Config::kGroup == 0 ? 0
                           : (kColumns + Config::kGroup - 1) / Config::kGroup;
-  static constexpr int kABytes = Config::kBlockM * kColumns * 2;
+  static constexpr int kAGroups =
+      Config::kAGroup == 0 ? 0
+                           : (kColumns + Config::kAGroup - 1) / Config::kAGroup;
+  static constexpr int kABytes = Config::kBlockM * kRowBytes;
   static constexpr int kBBytes = kUnitsN * kUnitsK * kUnitBytes;
   static constexpr int kScaleBytes = kUnitsN * kGroups * Config::kEntryBytes;
+  static constexpr int kAScaleBytes = kAGroups * Config::kBlockM * 4;
   static constexpr int kBOffset = kABytes;
   static constexpr int kScaleOffset = kABytes + kBBytes;
-  static constexpr int kBytes = kABytes + kBBytes + kScaleBytes;
+  static constexpr int kAScaleOffset = kScaleOffset + kScaleBytes;
+  static constexpr int kBytes =
+      static_cast<int>(layout::RoundUp(kAScaleOffset + kAScaleBytes, 16));
 
-  // Offset of the 16-byte chunk `chunk` (0..7) of a row in A's segment.
-  static __device__ __forceinline__ u32 AOffset(int segment, int row,
-                                                int chunk) {
-    return segment * (Config::kBlockM * 128) + row * 128 +
-           ((chunk ^ (row & 7)) * 16);
+  // Offset of the 16-byte chunk `chunk` (0..7) of a row in a segment of A, or
+  // of B with kRows = kBlockN.
+  template <int kRows = Config::kBlockM>
+  static __device__ __forceinline__ u32 RowOffset(int segment, int row,
+                                                  int chunk) {
+    return segment * (kRows * 128) + row * 128 + ((chunk ^ (row & 7)) * 16);
   }
 };
 
@@ -67,12 +82,16 @@ class TileLoader {
   static constexpr int kTotalUnitsN = static_cast<int>(
       layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
 
+  // `a_scales` is used where A has groups only.
   __device__ __forceinline__ TileLoader(const u8* a, const u8* b,
-                                        const u8* scales, int m, int m0,
-                                        int unit_n0)
-      : a_(a + static_cast<u64>(m0) * kRowBytes),
+                                        const u8* scales, const u8* a_scales,
+                                        int m, int m0, int unit_n0)
+      : a_(a + static_cast<u64>(m0) * kARowBytes),
         b_(b + static_cast<u64>(unit_n0) * kUnitRowBytes),
         scales_(scales + static_cast<u64>(unit_n0) * kScaleRowBytes),
+        a_scales_(a_scales),
+        m_(m),
+        m0_(m0),
         last_row_(m - m0 - 1),
         units_n_(kTotalUnitsN - unit_n0) {
     const int thread = static_cast<int>(ptx::ThreadIdX());
@@ -83,9 +102,17 @@ class TileLoader {
   // Issues the copies of k-step `step` into the stage at `stage`; does not
   // commit them.
   __device__ __forceinline__ void Issue(u32 stage, int step) const {
-    IssueB(stage + S::kBOffset, step);
+    if constexpr (Config::kDirect) {
+      IssueRows<Config::kBlockN, kBRowBytes, kTailN>(
+          stage + S::kBOffset, b_, units_n_ * layout::kUnitRows - 1, step);
+    } else {
+      IssueB(stage + S::kBOffset, step);
+    }
     IssueA(stage, step);
     if constexpr (S::kGroups > 0) IssueScales(stage + S::kScaleOffset, step);
+    if constexpr (S::kAGroups > 0) {
+      IssueAScales(stage + S::kAScaleOffset, step);
+    }
   }
 
  private:
@@ -95,8 +122,10 @@ class TileLoader {
       layout::RoundUp(Config::kK, layout::kUnitColumns) / layout::kUnitColumns);
   static constexpr int kTotalGroups =
       static_cast<int>(layout::ScaleGroups(Config::kK, Config::kGroup));
-  static constexpr u32 kRowBytes = Config::kK * 2u;
+  static constexpr u32 kARowBytes = Config::kK * Config::AType::kBits / 8u;
+  // Of 64 rows of B, and of one where they are rows.
   static constexpr u32 kUnitRowBytes = kTotalUnitsK * S::kUnitBytes;
+  static constexpr u32 kBRowBytes = kUnitRowBytes / layout::kUnitRows;
   static constexpr u32 kGroupBytes = Config::kEntryBytes;
   static constexpr u32 kScaleRowBytes = kTotalGroups * kGroupBytes;
   static constexpr int kStepUnits = Config::kBlockK / layout::kUnitColumns;
@@ -133,51 +162,61 @@ class TileLoader {
     // spares each copy its predicate and address arithmetic, which at M = 16
     // come out of the issue slots that dequantization needs.
     if (last_row_ >= Config::kBlockM - 1) {
-      IssueRows<false>(destination, step);
+      IssueRows<Config::kBlockM, kARowBytes, false>(destination, a_, last_row_,
+                                                    step);
     } else {
-      IssueRows<true>(destination, step);
+      IssueRows<Config::kBlockM, kARowBytes, true>(destination, a_, last_row_,
+                                                   step);
     }
   }
 
-  template <bool kRagged>
-  __device__ __forceinline__ void IssueRows(u32 destination, int step) const {
-    // Elements per copy: what the alignment of a row of K elements allows.
-    constexpr int kVector = Config::kK % 8 == 0   ? 8
-                            : Config::kK % 4 == 0 ? 4
-                            : Config::kK % 2 == 0 ? 2
-                                                  : 1;
-    constexpr int kRowVectors = S::kColumns / kVector;
-    constexpr int kVectors = Config::kBlockM * kRowVectors;
-    constexpr bool kTail = Config::kK % Config::kBlockK != 0;
-    const u8* base = a_ + static_cast<u64>(step) * (Config::kBlockK * 2);
+  // The k-step of kRows rows of kTotalBytes each, which begin at `tensor`; with
+  // kRagged those after `last_row` are zeros.
+  template <int kRows, u32 kTotalBytes, bool kRagged>
+  __device__ __forceinline__ void IssueRows(u32 destination, const u8* tensor,
+                                            int last_row, int step) const {
+    // Bytes per copy: what the alignment of a row allows.
+    constexpr int kVector = kTotalBytes % 16 == 0  ? 16
+                            : kTotalBytes % 8 == 0 ? 8
+                            : kTotalBytes % 4 == 0 ? 4
+                            : kTotalBytes % 2 == 0 ? 2
+                                                   : 1;
+    constexpr int kRowVectors = S::kRowBytes / kVector;
+    constexpr int kVectors = kRows * kRowVectors;
+    constexpr int kStepBytes = Config::kBlockK * Config::AType::kBits / 8;
+    constexpr bool kTail = kTotalBytes % kStepBytes != 0;
+    const u8* base = tensor + static_cast<u64>(step) * kStepBytes;
     // Narrow copies are many; unrolled in full they spill.
-    constexpr int kUnroll = kVector == 8 ? 32 : 4;
+    constexpr int kUnroll = kVector == 16 ? 32 : 4;
 #pragma unroll(kUnroll)
     for (int first = 0; first < kVectors; first += kThreads) {
       const int i = first + thread_;
       if (kVectors % kThreads != 0 && i >= kVectors) break;
       const int row = i / kRowVectors;
-      const int column = i % kRowVectors * kVector;
-      const int ring_column = ring_ * S::kColumns + column;
+      const int byte = i % kRowVectors * kVector;
+      const int ring_byte = ring_ * S::kRowBytes + byte;
       // Rows past M are zeros, not copies of the last one: 128 CTAs times
       // eight reads of one line make the L2 a bottleneck (M = 1: 13.3 us
       // instead of 10.8). Their address is the last row's all the same, so that
       // only the size depends on the row.
-      const int source_row = kRagged ? Min(row, last_row_) : row;
-      const u32 offset = source_row * kRowBytes + ring_column * 2;
-      const bool in_k =
-          !kTail || step * Config::kBlockK + ring_column < Config::kK;
-      const bool valid = in_k && (!kRagged || row <= last_row_);
-      const u32 target = destination +
-                         S::AOffset(column / 64, row, column % 64 / 8) +
-                         column % 8 * 2;
-      const u8* source = in_k ? base + offset : a_;
-      if constexpr (kVector == 8 && !kRagged && !kTail) {
+      const int source_row = kRagged ? Min(row, last_row) : row;
+      const u32 offset = source_row * kTotalBytes + ring_byte;
+      const bool in_k = !kTail || step * kStepBytes + ring_byte <
+                                      static_cast<int>(kTotalBytes);
+      const bool valid = in_k && (!kRagged || row <= last_row);
+      const u32 target =
+          destination +
+          S::template RowOffset<kRows>(byte / 128, row, byte % 128 / 16) +
+          byte % 16;
+      const u8* source = in_k ? base + offset : tensor;
+      if constexpr (kVector == 16 && !kRagged && !kTail) {
         ptx::CopyAsync16(target, source);
-      } else if constexpr (kVector > 1) {
-        ptx::CopyAsync<kVector * 2>(target, source, valid);
-      } else {
+      } else if constexpr (kVector >= 4) {
+        ptx::CopyAsync<kVector>(target, source, valid);
+      } else if constexpr (kVector == 2) {
         ptx::StoreShared2(target, valid ? ptx::LoadConstant2(source) : u16{0});
+      } else {
+        ptx::StoreShared1(target, valid ? ptx::LoadConstant1(source) : 0u);
       }
     }
   }
@@ -211,6 +250,29 @@ class TileLoader {
     }
   }
 
+  // Scales of A of this k-step's groups, of the tile's rows; those past M are
+  // 0.
+  __device__ __forceinline__ void IssueAScales(u32 destination,
+                                               int step) const {
+    constexpr int kTotal = (Config::kK + Config::kAGroup - 1) / Config::kAGroup;
+    constexpr int kCopies = S::kAGroups * Config::kBlockM;
+    const int group0 =
+        (step * Config::kBlockK + ring_ * S::kColumns) / Config::kAGroup;
+#pragma unroll 4
+    for (int first = 0; first < kCopies; first += kThreads) {
+      const int i = first + thread_;
+      if (kCopies % kThreads != 0 && i >= kCopies) break;
+      const int row = i % Config::kBlockM;
+      const int group = group0 + i / Config::kBlockM;
+      const bool valid = row <= last_row_ && group < kTotal;
+      const u64 at = Config::kAScaleColumnMajor
+                         ? static_cast<u64>(group) * m_ + m0_ + row
+                         : static_cast<u64>(m0_ + row) * kTotal + group;
+      ptx::CopyAsync<4>(destination + i * 4,
+                        valid ? a_scales_ + at * 4 : a_scales_, valid);
+    }
+  }
+
   // `fallback` stands in for the source when nothing is read, since even an
   // empty copy must name a legal address.
   template <bool kPredicated>
@@ -232,6 +294,9 @@ class TileLoader {
   const u8* a_;
   const u8* b_;
   const u8* scales_;
+  const u8* a_scales_;
+  int m_;
+  int m0_;
   // The last row of the tile that A has; rows of units that B has.
   int last_row_;
   int units_n_;

@@ -1,12 +1,17 @@
 // One warp's share of a k-step on mma.sync: weights dequantized in registers
-// as the A operand, activations by ldmatrix as the B operand, accumulators
-// Dᵀ [kWarpN, kWarpM] in float32.
+// (or, where their codes are operands as they are, brought by ldmatrix) as the
+// A operand, activations by ldmatrix as the B operand, accumulators Dᵀ [kWarpN,
+// kWarpM] in float32, or in int32 where integers are multiplied.
+//
+// An MMA step covers 32 bytes of a row of operands: m16n8k16 of 16-bit types,
+// k32 of 8-bit, k64 of 4-bit ones.
 //
 // Group scales go where they cost least. Before the MMA they multiply packed
 // weights, four multiplications per m16k16 fragment; after it they fold a
 // zero-started partial sum into the accumulators, one fma per accumulator and
 // group (kScaleAfter). The latter wins, and rounds less, while the warp has few
-// tokens; scales that type A cannot hold have no other place.
+// tokens; scales that type A cannot hold, all of 8- and 4-bit types and those
+// of activations have no other place. A group may be as narrow as half a step.
 //
 // Accumulation in float16 (kHalfAccumulate) sums at most the four MMAs of a
 // unit, or those of a scale group if they are fewer, in float16, then in
@@ -25,13 +30,21 @@
 
 namespace hone {
 
-template <bool kHalf>
-struct ChooseAccumulator {
-  using Type = float[4];
+template <bool kHalf, typename Sum>
+struct ChoosePartial {
+  using Type = Sum[4];
 };
-template <>
-struct ChooseAccumulator<true> {
+template <typename Sum>
+struct ChoosePartial<true, Sum> {
   using Type = u32[2];
+};
+template <bool kPartial, typename Sum>
+struct ChooseSum {
+  using Type = Sum;
+};
+template <typename Sum>
+struct ChooseSum<true, Sum> {
+  using Type = float;
 };
 
 template <typename Config>
@@ -76,23 +89,29 @@ class WarpTile {
         } else {
           codes = ptx::LoadConstant4(pair);
         }
-        zeros_[i] = Zero::template Negated<Type>(codes);
+        zeros_[i] = Zero::template Pair<Type>(codes);
       }
     }
   }
 
   // Adds the stage's products.
   __device__ __forceinline__ void Accumulate(u32 stage) {
+    // Activations of one step for token tiles in pairs, or of two steps for an
+    // odd number of tiles: either way one ldmatrix brings four registers.
+    u32 x[kTokens][kPaired ? 2 : 4];
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) AccumulateUnit(stage, u);
+    for (int u = 0; u < kUnits; ++u) AccumulateUnit(stage, u, x);
   }
 
   // Fragment f = kTokens · i + j: rows 16·i of the warp's channels, tokens
   // 8·j. With lane = 4·g + t its elements are (row g, token 2t), (g, 2t + 1),
   // (g + 8, 2t), (g + 8, 2t + 1).
   static constexpr int kFragments = kBlocks * kTokens;
-  __device__ __forceinline__ const float (&fragment(int f) const)[4] {
-    return sum_[f / kTokens][f % kTokens];
+  __device__ __forceinline__ void fragment(int f, float (&v)[4]) const {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      v[e] = static_cast<float>(sum_[f / kTokens][f % kTokens][e]);
+    }
   }
   __device__ __forceinline__ int lane() const { return lane_; }
   __device__ __forceinline__ int warp_m() const { return warp_m_; }
@@ -108,12 +127,18 @@ class WarpTile {
 
   static constexpr bool kPaired = kTokens % 2 == 0;
   static constexpr int kUnits = Config::kWarpK / layout::kUnitColumns;
-  static constexpr int kSteps = Config::kWarpK / 16;
-  // m16k16 steps of this warp that share one scale.
+  static constexpr int kUnitSteps = layout::UnitSteps(Type::kBits);
+  static constexpr int kStepColumns = layout::StepColumns(Type::kBits);
   static constexpr bool kGrouped = Config::kGroup > 0;
-  static constexpr int kScaleSteps = kGrouped && Config::kGroup < Config::kWarpK
-                                         ? Config::kGroup / 16
-                                         : kSteps;
+  static constexpr bool kAGrouped = Config::kAGroup > 0;
+  // Columns of this warp that share their scales, and the steps they take.
+  static constexpr int Least(int a, int b) { return a < b ? a : b; }
+  static constexpr int kScaleColumns = Least(
+      Config::kWarpK, Least(kGrouped ? Config::kGroup : Config::kWarpK,
+                            kAGrouped ? Config::kAGroup : Config::kWarpK));
+  static constexpr bool kHalfSteps = kScaleColumns < kStepColumns;
+  static constexpr int kScaleSteps =
+      kHalfSteps ? 1 : kScaleColumns / kStepColumns;
   static constexpr bool kScaleAfter = Config::kScaleAfter;
   static constexpr bool kScaleBefore = kGrouped && !kScaleAfter;
   static constexpr bool kHasZero = Zero::kBits != 0;
@@ -123,23 +148,27 @@ class WarpTile {
                                        : kScaleAfter && kScaleSteps < 4
                                            ? kScaleSteps
                                            : 4;
-  using Partial = typename ChooseAccumulator<Config::kHalfAccumulate>::Type;
+  using Partial =
+      typename ChoosePartial<Config::kHalfAccumulate, typename Type::Sum>::Type;
+  using Sum = typename ChooseSum<kPartial, typename Type::Sum>::Type;
 
-  static __device__ __forceinline__ void SetZero(float (&d)[4]) {
-    d[0] = d[1] = d[2] = d[3] = 0.0f;
+  template <typename T>
+  static __device__ __forceinline__ void SetZero(T (&d)[4]) {
+    d[0] = d[1] = d[2] = d[3] = T{0};
   }
   static __device__ __forceinline__ void SetZero(u32 (&d)[2]) {
     d[0] = d[1] = 0;
   }
 
-  // Column in the stage of the warp's m16k16 step `step`.
+  // Column in the stage of the warp's MMA step `step`.
   __device__ __forceinline__ int Column(int step) const {
-    return (S::kPrivateRings ? 0 : warp_k_ * Config::kWarpK) + step * 16;
+    return (S::kPrivateRings ? 0 : warp_k_ * Config::kWarpK) +
+           step * kStepColumns;
   }
 
   // Block i's packed unit along N, of the tile, and its first row there, for
-  // entries. Where warps do not straddle units the former is the warp's, and the
-  // latter's part that depends on i a constant.
+  // entries. Where warps do not straddle units the former is the warp's, and
+  // the latter's part that depends on i a constant.
   static constexpr bool kAligned = layout::kUnitRows % Config::kWarpN == 0;
   __device__ __forceinline__ int UnitOf(int i) const {
     const int row = warp_n_ * Config::kWarpN;
@@ -157,12 +186,30 @@ class WarpTile {
     return Config::kEntryScaleBytes + (row + lane_ / 4 * 2) * Zero::kBits / 8;
   }
 
-  // Scales (of rows g and g + 8 of each block) and zero points for the group of
-  // step `step`.
-  __device__ __forceinline__ void LoadEntries(u32 stage, int step) {
-    // A stage inside a larger group has its one group at index 0.
+  // Scales and zero points for the groups of column `column` of the stage.
+  __device__ __forceinline__ void LoadGroup(u32 stage, int column) {
+    if constexpr (kGrouped) LoadEntries(stage, column);
+    if constexpr (kAGrouped) {
+      // A stage inside a larger group has its one group at index 0.
+      const int group =
+          Config::kAGroup >= S::kColumns ? 0 : column / Config::kAGroup;
+      const int row = warp_m_ * Config::kWarpM + lane_ % 4 * 2;
+#pragma unroll
+      for (int j = 0; j < kTokens; ++j) {
+        u32 scales[2];
+        ptx::LoadShared8(stage + S::kAScaleOffset +
+                             (group * Config::kBlockM + row + j * 8) * 4,
+                         scales[0], scales[1]);
+        a_scales_[j][0] = ptx::BitsToFloat(scales[0]);
+        a_scales_[j][1] = ptx::BitsToFloat(scales[1]);
+      }
+    }
+  }
+
+  // B's, of rows g and g + 8 of each block.
+  __device__ __forceinline__ void LoadEntries(u32 stage, int column) {
     const int group =
-        Config::kGroup >= S::kColumns ? 0 : Column(step) / Config::kGroup;
+        Config::kGroup >= S::kColumns ? 0 : column / Config::kGroup;
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       const int row = RowOf(i);
@@ -189,7 +236,7 @@ class WarpTile {
         } else {
           codes = ptx::LoadShared4(zero);
         }
-        zeros_[i] = Zero::template Negated<Type>(codes);
+        zeros_[i] = Zero::template Pair<Type>(codes);
       }
     }
   }
@@ -224,7 +271,11 @@ class WarpTile {
   __device__ __forceinline__ void Flush(int i, int j) {
     float v[4];
     ToFloats(partial_[i][j], v);
-    if constexpr (kScaleAfter) {
+    if constexpr (kAGrouped) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] *= a_scales_[j][e % 2];
+    }
+    if constexpr (kGrouped && kScaleAfter) {
       float low;
       float high;
       if constexpr (Config::kBlockScale) {
@@ -243,10 +294,11 @@ class WarpTile {
       for (int e = 0; e < 4; ++e) sum_[i][j][e] += v[e];
     }
   }
-  static __device__ __forceinline__ void ToFloats(const float (&d)[4],
+  template <typename T>
+  static __device__ __forceinline__ void ToFloats(const T (&d)[4],
                                                   float (&v)[4]) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) v[e] = d[e];
+    for (int e = 0; e < 4; ++e) v[e] = static_cast<float>(d[e]);
   }
   static __device__ __forceinline__ void ToFloats(const u32 (&d)[2],
                                                   float (&v)[4]) {
@@ -257,85 +309,133 @@ class WarpTile {
   }
 
   // The warp's unit `u` of 64 columns.
-  __device__ __forceinline__ void AccumulateUnit(u32 stage, int u) {
-    const int unit = Column(u * 4) / layout::kUnitColumns;
+  __device__ __forceinline__ void AccumulateUnit(
+      u32 stage, int u, u32 (&x)[kTokens][kPaired ? 2 : 4]) {
     u32 words[kBlocks][Config::kBBits];
+    if constexpr (!Config::kDirect) {
+      const int unit = Column(u * kUnitSteps) / layout::kUnitColumns;
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) LoadWords(stage, unit, i, words[i]);
-    // Activations of one step for token tiles in pairs, or of two steps for
-    // an odd number of tiles: either way one ldmatrix brings four registers.
-    u32 x[kTokens][kPaired ? 2 : 4];
+      for (int i = 0; i < kBlocks; ++i) LoadWords(stage, unit, i, words[i]);
+    }
     AccumulateStep<0>(stage, u, words, x);
-    AccumulateStep<1>(stage, u, words, x);
-    AccumulateStep<2>(stage, u, words, x);
-    AccumulateStep<3>(stage, u, words, x);
+    if constexpr (kUnitSteps > 1) AccumulateStep<1>(stage, u, words, x);
+    if constexpr (kUnitSteps > 2) {
+      AccumulateStep<2>(stage, u, words, x);
+      AccumulateStep<3>(stage, u, words, x);
+    }
   }
 
   template <int kStep>
   __device__ __forceinline__ void AccumulateStep(
       u32 stage, int u, const u32 (&words)[kBlocks][Config::kBBits],
       u32 (&x)[kTokens][kPaired ? 2 : 4]) {
-    const int step = u * 4 + kStep;
-    LoadActivations(stage, Column(u * 4) / layout::kUnitColumns, kStep, x);
-    if constexpr (kGrouped) {
-      if (step % kScaleSteps == 0) LoadEntries(stage, step);
+    const int step = u * kUnitSteps + kStep;
+    LoadActivations(stage, step, x);
+    if constexpr (kGrouped || kAGrouped) {
+      if (step % kScaleSteps == 0) LoadGroup(stage, Column(step));
     }
+    // Where an odd number of tiles has the step's registers.
+    const int k = kPaired ? 0 : step % 2 * 2;
+    if constexpr (kHalfSteps) {
+      u32 w[kBlocks][4];
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      u32 w[4];
-      DequantFragment<Weight, Type, Config::kExactWeights, kStep>(
-          words[i], zeros_[kHasZero ? i : 0], w);
-      if constexpr (kScaleBefore) {
-        const u32 low = ptx::Permute(scales_[i], 0, 0x1010);
-        const u32 high = ptx::Permute(scales_[i], 0, 0x3232);
-        w[0] = Type::Mul2(w[0], low);
-        w[1] = Type::Mul2(w[1], high);
-        w[2] = Type::Mul2(w[2], low);
-        w[3] = Type::Mul2(w[3], high);
+      for (int i = 0; i < kBlocks; ++i) {
+        LoadFragment<kStep>(stage, step, i, words[i], w[i]);
       }
 #pragma unroll
-      for (int j = 0; j < kTokens; ++j) {
-        constexpr int k = kPaired ? 0 : kStep % 2 * 2;
-        if constexpr (kPartial) {
-          if (step % kPartialSteps == 0) SetZero(partial_[i][j]);
-          Type::Mma(partial_[i][j], w, x[j][k], x[j][k + 1]);
-          if (step % kPartialSteps == kPartialSteps - 1) Flush(i, j);
-        } else {
-          Type::Mma(sum_[i][j], w, x[j][k], x[j][k + 1]);
+      for (int half = 0; half < 2; ++half) {
+        if (half == 1) LoadGroup(stage, Column(step) + kStepColumns / 2);
+#pragma unroll
+        for (int i = 0; i < kBlocks; ++i) {
+#pragma unroll
+          for (int j = 0; j < kTokens; ++j) {
+            SetZero(partial_[i][j]);
+            Type::HalfMma(partial_[i][j], w[i][2 * half], w[i][2 * half + 1],
+                          x[j][k + half]);
+            Flush(i, j);
+          }
+        }
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        u32 w[4];
+        LoadFragment<kStep>(stage, step, i, words[i], w);
+#pragma unroll
+        for (int j = 0; j < kTokens; ++j) {
+          if constexpr (kPartial) {
+            if (step % kPartialSteps == 0) SetZero(partial_[i][j]);
+            Type::Mma(partial_[i][j], w, x[j][k], x[j][k + 1]);
+            if (step % kPartialSteps == kPartialSteps - 1) Flush(i, j);
+          } else {
+            Type::Mma(sum_[i][j], w, x[j][k], x[j][k + 1]);
+          }
         }
       }
     }
   }
 
+  // Block i's fragment of a step: the MMA's A operand.
+  template <int kStep>
+  __device__ __forceinline__ void LoadFragment(
+      u32 stage, int step, int i, const u32 (&words)[Config::kBBits],
+      u32 (&w)[4]) const {
+    if constexpr (Config::kDirect) {
+      const int at = Column(step) / kStepColumns;
+      const int row = warp_n_ * Config::kWarpN + i * 16 + lane_ % 16;
+      ptx::LoadMatrix4(w, stage + S::kBOffset +
+                              S::template RowOffset<Config::kBlockN>(
+                                  at / 4, row, at % 4 * 2 + lane_ / 16));
+    } else {
+      DequantFragment<Weight, Type, Config::kExactWeights, kStep>(
+          words, zeros_[kHasZero ? i : 0], w);
+    }
+    if constexpr (kScaleBefore) {
+      const u32 low = ptx::Permute(scales_[i], 0, 0x1010);
+      const u32 high = ptx::Permute(scales_[i], 0, 0x3232);
+      w[0] = Type::Mul2(w[0], low);
+      w[1] = Type::Mul2(w[1], high);
+      w[2] = Type::Mul2(w[2], low);
+      w[3] = Type::Mul2(w[3], high);
+    }
+  }
+
+  // The step's activations; of two steps for an odd number of tiles.
   __device__ __forceinline__ void LoadActivations(
-      u32 stage, int unit, int s, u32 (&x)[kTokens][kPaired ? 2 : 4]) const {
+      u32 stage, int step, u32 (&x)[kTokens][kPaired ? 2 : 4]) const {
+    const int at = Column(step) / kStepColumns;
+    const int segment = at / 4;
+    const int chunk = at % 4 * 2;
     const int row0 = warp_m_ * Config::kWarpM + lane_ % 8;
     if constexpr (kPaired) {
 #pragma unroll
       for (int j = 0; j < kTokens; j += 2) {
         u32 d[4];
-        ptx::LoadMatrix4(d,
-                         stage + S::AOffset(unit, row0 + j * 8 + lane_ / 16 * 8,
-                                            s * 2 + lane_ / 8 % 2));
+        ptx::LoadMatrix4(d, stage + S::template RowOffset<>(
+                                        segment, row0 + j * 8 + lane_ / 16 * 8,
+                                        chunk + lane_ / 8 % 2));
         x[j][0] = d[0];
         x[j][1] = d[1];
         x[j + 1][0] = d[2];
         x[j + 1][1] = d[3];
       }
-    } else if (s % 2 == 0) {
+    } else if (step % 2 == 0) {
 #pragma unroll
       for (int j = 0; j < kTokens; ++j) {
-        ptx::LoadMatrix4(
-            x[j], stage + S::AOffset(unit, row0 + j * 8, s * 2 + lane_ / 8));
+        ptx::LoadMatrix4(x[j],
+                         stage + S::template RowOffset<>(segment, row0 + j * 8,
+                                                         chunk + lane_ / 8));
       }
     }
   }
 
-  float sum_[kBlocks][kTokens][4];
+  Sum sum_[kBlocks][kTokens][4];
   // Products not yet in the accumulators.
   Partial partial_[kPartial ? kBlocks : 1][kPartial ? kTokens : 1];
   // Of the current group: as stored, or as pairs of Type before the MMA.
   u32 scales_[kGrouped ? kBlocks : 1];
+  // Of the current group, tokens 2t and 2t + 1 of each tile.
+  float a_scales_[kAGrouped ? kTokens : 1][2];
   ZeroPair zeros_[kHasZero ? kBlocks : 1];
   int lane_;
   int warp_m_;

@@ -1,5 +1,6 @@
-// From a lane's packed words to the codes of one MMA register: the bits of two
-// codes, moved to where a number format wants them, in both halves at once.
+// From a lane's packed words to the codes of one MMA register: the bits of its
+// codes (two of 16 bits, four of 8, eight of 4), moved to where a number format
+// wants them, in all parts at once.
 #ifndef HONE_DEVICE_NUMERIC_FIELDS_CUH_
 #define HONE_DEVICE_NUMERIC_FIELDS_CUH_
 
@@ -14,26 +15,33 @@ __device__ __forceinline__ u32 Shift(u32 word, int bits) {
   return bits >= 0 ? word << bits : word >> -bits;
 }
 
-// Bits [0, count) of both halves.
-__device__ constexpr u32 LowBits(int count) {
-  return ((1u << count) - 1) * 0x00010001u;
+// `value` in every part of `width` bits.
+__device__ constexpr u32 InAll(int width, u32 value) {
+  return value * (width == 16  ? 0x00010001u
+                  : width == 8 ? 0x01010101u
+                               : 0x11111111u);
+}
+
+// Bits [0, count) of every part.
+__device__ constexpr u32 LowBits(int width, int count) {
+  return InAll(width, (1u << count) - 1);
 }
 
 // How the codes of B lie in the words of a lane; see packed_layout.cuh.
-template <int kBits, layout::CodeLayout kLayout>
+template <int kWidth, int kBits, layout::CodeLayout kLayout>
 struct Fields {
-  static constexpr int kPerHalf = layout::Fields(kBits);
-  static constexpr int kRegisters = layout::FieldRegisters(kBits);
+  static constexpr int kPerPart = layout::Fields(kWidth, kBits);
+  static constexpr int kRegisters = layout::FieldRegisters(kWidth, kBits);
 
   // Whether register `reg` has fields of its own: word, first bit, and last bit
-  // (in the low half).
+  // (in the lowest part).
   static __device__ constexpr bool Has(int reg) { return reg < kRegisters; }
-  static __device__ constexpr int Word(int reg) { return reg / kPerHalf; }
+  static __device__ constexpr int Word(int reg) { return reg / kPerPart; }
   static __device__ constexpr int Bit(int reg) {
-    return layout::PlaceOf(kBits, kLayout, reg, 0, 0).bit;
+    return layout::PlaceOf(kWidth, kBits, kLayout, reg, 0, 0).bit;
   }
   static __device__ constexpr int LastBit(int reg) {
-    return layout::PlaceOf(kBits, kLayout, reg, 0, kBits - 1).bit;
+    return layout::PlaceOf(kWidth, kBits, kLayout, reg, 0, kBits - 1).bit;
   }
 
   // A register that is spread over spare bits: bits j < kBits − 1 of its codes
@@ -48,9 +56,9 @@ struct Fields {
       constexpr int kEnd = RunEnd(kReg, kFirst, kTarget, kLast);
       constexpr int kTo = kFirst == kBits - 1 ? kLast : kTarget + kFirst;
       constexpr layout::BitPlace kFrom =
-          layout::PlaceOf(kBits, kLayout, kReg, 0, kFirst);
+          layout::PlaceOf(kWidth, kBits, kLayout, kReg, 0, kFirst);
       x = ptx::AndOr(Shift(words[kFrom.word], kTo - kFrom.bit),
-                     LowBits(kEnd - kFirst) << kTo, x);
+                     LowBits(kWidth, kEnd - kFirst) << kTo, x);
       return Gather<kReg, kTarget, kLast, kEnd>(words, x);
     }
   }
@@ -60,12 +68,12 @@ struct Fields {
   static __device__ constexpr int RunEnd(int reg, int first, int target,
                                          int last) {
     const layout::BitPlace start =
-        layout::PlaceOf(kBits, kLayout, reg, 0, first);
+        layout::PlaceOf(kWidth, kBits, kLayout, reg, 0, first);
     const int start_to = first == kBits - 1 ? last : target + first;
     int end = first + 1;
     for (; end < kBits; ++end) {
       const layout::BitPlace place =
-          layout::PlaceOf(kBits, kLayout, reg, 0, end);
+          layout::PlaceOf(kWidth, kBits, kLayout, reg, 0, end);
       const int to = end == kBits - 1 ? last : target + end;
       if (place.word != start.word || place.bit - start.bit != end - first ||
           to - start_to != end - first) {
@@ -76,7 +84,8 @@ struct Fields {
   }
 };
 
-// Minus the zero points of rows g and g + 8 of a block, each in both halves.
+// The zero points of rows g and g + 8 of a block, each in all parts of a
+// register: negated in 16-bit types, else as they are.
 struct ZeroPair {
   u32 low;
   u32 high;
@@ -85,10 +94,10 @@ struct ZeroPair {
 // Which zero points weights have.
 enum class ZeroKind : u8 { kNone, kInteger, kFloat };
 
-// The four registers of the m16k16 step kStep of a packed unit. Weight is
-// IntegerWeight, FloatWeight or SignMagnitudeWeight. The results are the
-// weights' values (less their zero points) times 2^−Weight::kExponent<Type,
-// kExact>, which is 0 where kExact is asked for.
+// The four registers of MMA step kStep of a packed unit. Weight is one of the
+// classes of this folder that have Register(). The results are the weights'
+// values (less their zero points) times 2^−Weight::kExponent<Type, kExact>,
+// which is 0 where kExact is asked for (of 16-bit types only).
 template <typename Weight, typename Type, bool kExact, int kStep>
 __device__ __forceinline__ void DequantFragment(
     const u32 (&words)[Weight::kBits], const ZeroPair& zero, u32 (&a)[4]) {

@@ -13,6 +13,8 @@
 namespace hone {
 
 struct Float16 {
+  static constexpr int kBits = 16;
+  using Sum = float;
   static constexpr int kExponentBits = 5;
   static constexpr int kMantissaBits = 10;
   static constexpr int kBias = 15;
@@ -42,6 +44,8 @@ struct Float16 {
 };
 
 struct Bfloat16 {
+  static constexpr int kBits = 16;
+  using Sum = float;
   static constexpr int kExponentBits = 8;
   static constexpr int kMantissaBits = 7;
   static constexpr int kBias = 127;

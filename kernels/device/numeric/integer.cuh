@@ -1,4 +1,4 @@
-// Packed integers to 16-bit floats.
+// Packed integers to 16-bit floats (to narrower operands: narrow_integer.cuh).
 //
 // Where the mantissa of Type has room, a field is or-ed into the magic number
 // 2^mantissa and the sum taken off again: with the offset of symmetric integers
@@ -39,7 +39,7 @@ struct IntegerWeight {
   template <typename Type, bool kExact, int kReg>
   static __device__ __forceinline__ u32 Register(const u32 (&words)[kBits],
                                                  u32 zero) {
-    using F = Fields<kBits, layout::CodeLayout::kPlain>;
+    using F = Fields<16, kBits, layout::CodeLayout::kPlain>;
     if constexpr (!F::Has(kReg)) {
       return Finish<Type, 0>(
           F::template Gather<kReg, 0, kBits - 1>(words, Type::kMagic), zero);
@@ -61,7 +61,7 @@ struct IntegerWeight {
         constexpr int kShift = kBit / kSpan * kSpan;
         constexpr int kUp = kBit - kShift;
         return Finish<Type, kUp>(
-            ptx::AndOr(word >> kShift, LowBits(kBits) << kUp, Type::kMagic),
+            ptx::AndOr(word >> kShift, LowBits(16, kBits) << kUp, Type::kMagic),
             zero);
       }
     }
@@ -86,7 +86,7 @@ struct IntegerWeight {
   // v − 128; `code` holds v in the low bytes of its halves.
   template <typename Type>
   static __device__ __forceinline__ u32 Wide(u32 code) {
-    const u32 low = ptx::AndOr(code, LowBits(7), Type::kMagic);
+    const u32 low = ptx::AndOr(code, LowBits(16, 7), Type::kMagic);
     // −128 where the top bit is set, −256 where it is not.
     const u32 minus = ptx::AndNotOr(code, 0x00800080u, 0xc300c300u);
     return Type::Add2(low, minus);

@@ -1,5 +1,5 @@
-// Packed floats of at most 8 bits, with 1 or more exponent bits, to 16-bit
-// floats.
+// Packed floats of at most 8 bits, with 1 or more exponent bits, to floats of 16
+// bits, or of 8 and 4 where those hold them.
 //
 // Sign, exponent and mantissa move to where Type has them; subnormals stay
 // subnormals. What is left is the difference of the exponent biases, a power of
@@ -24,6 +24,14 @@
 //   float8e4m3 → bfloat16        72
 //   float8e5m2 → float16         24
 //   float8e5m2 → bfloat16        72
+//
+// of the 8 registers of one of 8-bit operands:
+//
+//   float4e2m1 → float8e4m3      28
+//   float4e2m1 → float8e5m2      20
+//   float6e2m3 → float8e4m3      22
+//   float6e3m2 → float8e4m3      30
+//   float6e3m2 → float8e5m2      22
 #ifndef HONE_DEVICE_NUMERIC_MINIFLOAT_CUH_
 #define HONE_DEVICE_NUMERIC_MINIFLOAT_CUH_
 
@@ -47,28 +55,30 @@ struct FloatWeight {
   template <typename Type, bool kExact, int kReg>
   static __device__ __forceinline__ u32 Register(const u32 (&words)[kBits],
                                                  u32) {
-    using F = Fields<kBits, layout::FloatLayout(kWeightExponent)>;
+    using F = Fields<Type::kBits, kBits,
+                     layout::FloatLayout(Type::kBits, kWeightExponent)>;
     if constexpr (F::Has(kReg)) {
       return Convert<Type, kExact, F::Bit(kReg), F::LastBit(kReg)>(
           words[F::Word(kReg)]);
     } else {
       return Rebias<Type, kExact>(
-          F::template Gather<kReg, kPlace<Type>, 15>(words, 0));
+          F::template Gather<kReg, kPlace<Type>, Type::kBits - 1>(words, 0));
     }
   }
 
-  // The codes whose lower bits start at bit kBit of both halves and whose signs
+  // The codes whose lower bits start at bit kBit of all parts and whose signs
   // are their bits kSignBit.
   template <typename Type, bool kExact, int kBit, int kSignBit>
   static __device__ __forceinline__ u32 Convert(u32 word) {
-    constexpr int kSign = 15 - kSignBit;
+    constexpr int kShift = Type::kBits - 1 - kSignBit;
+    constexpr u32 kSign = InAll(Type::kBits, 1u << (Type::kBits - 1));
     constexpr int kRest = kPlace<Type> - kBit;
-    constexpr u32 kMask = LowBits(kBits - 1) << kPlace<Type>;
-    if constexpr (kSign == kRest) {
-      return Rebias<Type, kExact>(Shift(word, kSign) & (kMask | 0x80008000u));
+    constexpr u32 kMask = LowBits(Type::kBits, kBits - 1) << kPlace<Type>;
+    if constexpr (kShift == kRest) {
+      return Rebias<Type, kExact>(Shift(word, kShift) & (kMask | kSign));
     } else {
-      return Rebias<Type, kExact>(ptx::AndOr(Shift(word, kSign), 0x80008000u,
-                                             Shift(word, kRest) & kMask));
+      return Rebias<Type, kExact>(
+          ptx::AndOr(Shift(word, kShift), kSign, Shift(word, kRest) & kMask));
     }
   }
 
@@ -80,8 +90,11 @@ struct FloatWeight {
   template <typename Type, bool kExact>
   static __device__ __forceinline__ u32 Rebias(u32 code) {
     constexpr int kRest = kBiasDifference<Type> - kExponent<Type, kExact>;
-    if constexpr (kRest == 0) return code;
-    return Type::Mul2(code, PackedPowerOfTwo<Type>(kRest));
+    if constexpr (kRest == 0) {
+      return code;
+    } else {
+      return Type::Mul2(code, PackedPowerOfTwo<Type>(kRest));
+    }
   }
 };
 

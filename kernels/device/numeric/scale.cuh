@@ -66,7 +66,7 @@ struct FloatScale {
   }
 };
 
-// Zero points of a pair of rows, negated.
+// Zero points of a pair of rows, as a weight's Register() takes them.
 struct NoZero {
   static constexpr int kBits = 0;
 };
@@ -75,23 +75,27 @@ template <int kZeroBits>
 struct IntegerZero {
   static constexpr int kBits = kZeroBits;
   template <typename Type>
-  static __device__ __forceinline__ ZeroPair Negated(u32 codes) {
+  static __device__ __forceinline__ ZeroPair Pair(u32 codes) {
     return {One<Type>(codes & ((1u << kBits) - 1)), One<Type>(codes >> kBits)};
   }
 
  private:
   template <typename Type>
   static __device__ __forceinline__ u32 One(u32 zero) {
-    // 2^23 + zero, exactly.
-    const float value = 8388608.0f - ptx::BitsToFloat(0x4b000000u | zero);
-    return Type::Pack(value, value);
+    if constexpr (Type::kBits < 16) {
+      return InAll(Type::kBits, 1) * zero;
+    } else {
+      // 2^23 + zero, exactly.
+      const float value = 8388608.0f - ptx::BitsToFloat(0x4b000000u | zero);
+      return Type::Pack(value, value);
+    }
   }
 };
 
 struct FloatZero {
   static constexpr int kBits = 16;
   template <typename Type>
-  static __device__ __forceinline__ ZeroPair Negated(u32 codes) {
+  static __device__ __forceinline__ ZeroPair Pair(u32 codes) {
     const u32 minus = codes ^ 0x80008000u;
     return {ptx::Permute(minus, 0, 0x1010u), ptx::Permute(minus, 0, 0x3232u)};
   }

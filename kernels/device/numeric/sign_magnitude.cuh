@@ -16,6 +16,13 @@
 //   e0 → float16         30 34 28 36 46 41 24
 //   e0 → float16 exact   62 66 60 68 78 73 56
 //   e0 → bfloat16        62 66 60 68 78 73 56
+//
+// of the 8 (4) registers of one of narrower operands, of which the codes are
+// subnormals or least normal numbers as they stand:
+//
+//   e0 → float8e4m3      14 21 12 26
+//   e0 → float8e5m2      14 21 12
+//   e0 → float4e2m1      6 10
 #ifndef HONE_DEVICE_NUMERIC_SIGN_MAGNITUDE_CUH_
 #define HONE_DEVICE_NUMERIC_SIGN_MAGNITUDE_CUH_
 
@@ -36,12 +43,13 @@ struct SignMagnitudeWeight {
   template <typename Type, bool kExact, int kReg>
   static __device__ __forceinline__ u32 Register(const u32 (&words)[kBits],
                                                  u32) {
-    constexpr u32 kSign = 0x80008000u;
-    constexpr u32 kCode = kSign | LowBits(kMagnitudeBits);
-    using F = Fields<kBits, layout::CodeLayout::kCrossSign>;
+    constexpr int kWidth = Type::kBits;
+    constexpr u32 kSign = InAll(kWidth, 1u << (kWidth - 1));
+    constexpr u32 kCode = kSign | LowBits(kWidth, kMagnitudeBits);
+    using F = Fields<kWidth, kBits, layout::CodeLayout::kCrossSign>;
     u32 code;
     if constexpr (!F::Has(kReg)) {
-      code = F::template Gather<kReg, 0, 15>(words, 0);
+      code = F::template Gather<kReg, 0, kWidth - 1>(words, 0);
     } else {
       code = words[F::Word(kReg)];
       if constexpr (F::Bit(kReg) != 0) {

@@ -9,7 +9,8 @@
 //           fields are neighbours: least and largest weights, then scales and
 //           zero points
 //   codes   a lane per lane of a block: the 32 weights of its fragments, their
-//           codes, b packed words, stored in the widest pieces
+//           codes, b packed words, stored in the widest pieces; or rows of
+//           codes where they are operands as they are
 // Weights are read twice (thrice), each time past the L2, and written once as
 // codes: at 8192 x 8192 in float16 that is 0.27 GB read (0.4) and 0.03 GB
 // written, 0.07 ms (0.1) at 4.3 TB/s.
@@ -20,10 +21,11 @@
 // are not finite.
 //
 // Config is rendered per layer: kN, kK; kInput, kFormat, kScaleFormat,
-// kZeroFormat (numeric/codes.cuh); kBits, kLayout, kStoredXor; kGroup,
+// kZeroFormat (numeric/codes.cuh); kBits, kWidth, kLayout, kStoredXor; kGroup,
 // kGroups, kGroupN, kEntryBytes, kEntryScaleBytes, kScaleBits, kZeroBits,
-// kBlock (see packed_layout.cuh); kTensorScale, kTensorOffset; kDivisor, the
-// largest value of B that is used, and kLow, the least.
+// kBlock (see packed_layout.cuh); kTensorScale, kTensorOffset, kLargestScale
+// (relative to the tensor scale); kDivisor, the largest value of B that is used,
+// and kLow, the least.
 #ifndef HONE_DEVICE_PACK_PACK_WEIGHTS_CUH_
 #define HONE_DEVICE_PACK_PACK_WEIGHTS_CUH_
 
@@ -106,29 +108,17 @@ class PackWeights {
     const int unit_k = static_cast<int>(warp_ / 4 % kUnitsK);
     const int row = unit_n * layout::kUnitRows +
                     static_cast<int>(warp_ % 4) * 16 + lane_ / 4;
-    const int column = unit_k * layout::kUnitColumns + lane_ % 4 * 2;
+    const int column = unit_k * layout::kUnitColumns + lane_ % 4 * kParts;
     u32 words[Config::kBits] = {};
     u32 bad = 0;
     Step<0>(row, column, words, bad);
-    Step<1>(row, column, words, bad);
-    Step<2>(row, column, words, bad);
-    Step<3>(row, column, words, bad);
+    if constexpr (kSteps > 1) Step<1>(row, column, words, bad);
+    if constexpr (kSteps > 2) {
+      Step<2>(row, column, words, bad);
+      Step<3>(row, column, words, bad);
+    }
     if (bad != 0) ptx::AtomicAdd(workspace_ + 1, bad);
-    u8* to = b_ + warp_ * (128 * Config::kBits);
-    constexpr int kFours = Config::kBits / 4 * 4;
-#pragma unroll
-    for (int w = 0; w < kFours; w += 4) {
-      ptx::StoreGlobal16(to + w * 128 + lane_ * 16,
-                         {words[w], words[w + 1], words[w + 2], words[w + 3]});
-    }
-    if constexpr (Config::kBits % 4 >= 2) {
-      ptx::StoreGlobal8(to + kFours * 128 + lane_ * 8, words[kFours],
-                        words[kFours + 1]);
-    }
-    if constexpr (Config::kBits % 2 == 1) {
-      ptx::StoreGlobal4(to + (Config::kBits - 1) * 128 + lane_ * 4,
-                        words[Config::kBits - 1]);
-    }
+    if constexpr (!kRows) StoreWords(words);
   }
 
  private:
@@ -138,6 +128,11 @@ class PackWeights {
       layout::RoundUp(Config::kK, layout::kUnitColumns) / layout::kUnitColumns);
   static constexpr int kGroupColumns =
       Config::kGroup == 0 ? Config::kK : Config::kGroup;
+  // Of an MMA operand (packed_layout.cuh).
+  static constexpr bool kRows = Config::kLayout == layout::CodeLayout::kRows;
+  static constexpr int kParts = layout::Parts(Config::kWidth);
+  static constexpr int kStepColumns = layout::StepColumns(Config::kWidth);
+  static constexpr int kSteps = layout::UnitSteps(Config::kWidth);
   static constexpr bool kHasZero = Config::kZeroBits > 0;
   static constexpr bool kHasScale = Config::kScaleBits > 0 || Config::kBlock;
 
@@ -212,8 +207,7 @@ class PackWeights {
     if constexpr (!Config::kTensorScale) return 1.0f;
     float scale = codes::BitsToFloat(ptx::LoadGlobal4(workspace_));
     if constexpr (kHasScale) {
-      scale = scale / codes::Decode(codes::LargestCode(Config::kScaleFormat),
-                                    Config::kScaleFormat);
+      scale = scale / Config::kLargestScale;
     }
     return scale == 0 ? 1.0f : scale;
   }
@@ -312,29 +306,74 @@ class PackWeights {
     }
   }
 
-  // The eight weights of MMA step kStep.
+  __device__ __forceinline__ void StoreWords(
+      const u32 (&words)[Config::kBits]) const {
+    u8* to = b_ + warp_ * (128 * Config::kBits);
+    constexpr int kFours = Config::kBits / 4 * 4;
+#pragma unroll
+    for (int w = 0; w < kFours; w += 4) {
+      ptx::StoreGlobal16(to + w * 128 + lane_ * 16,
+                         {words[w], words[w + 1], words[w + 2], words[w + 3]});
+    }
+    if constexpr (Config::kBits % 4 >= 2) {
+      ptx::StoreGlobal8(to + kFours * 128 + lane_ * 8, words[kFours],
+                        words[kFours + 1]);
+    }
+    if constexpr (Config::kBits % 2 == 1) {
+      ptx::StoreGlobal4(to + (Config::kBits - 1) * 128 + lane_ * 4,
+                        words[Config::kBits - 1]);
+    }
+  }
+
+  // The four registers of MMA step kStep. `column` is the lane's first.
   template <int kStep>
   __device__ __forceinline__ void Step(int row, int column,
                                        u32 (&words)[Config::kBits],
                                        u32& bad) const {
-    const int first = column + kStep * 16;
-    const int group = Config::kGroup == 0 ? 0 : first / kGroupColumns;
-    const Affine low = LoadAffine(row, group);
-    const Affine high = LoadAffine(row + 8, group);
-    Place<kStep * 4, 0>(row, first, low, words, bad);
-    Place<kStep * 4, 1>(row, first + 1, low, words, bad);
-    Place<kStep * 4 + 1, 0>(row + 8, first, high, words, bad);
-    Place<kStep * 4 + 1, 1>(row + 8, first + 1, high, words, bad);
-    Place<kStep * 4 + 2, 0>(row, first + 8, low, words, bad);
-    Place<kStep * 4 + 2, 1>(row, first + 9, low, words, bad);
-    Place<kStep * 4 + 3, 0>(row + 8, first + 8, high, words, bad);
-    Place<kStep * 4 + 3, 1>(row + 8, first + 9, high, words, bad);
+    const int first = column + kStep * kStepColumns;
+    constexpr int kHalf = kStepColumns / 2;
+    Affine low = LoadAffine(row, Group(first));
+    Affine high = LoadAffine(row + 8, Group(first));
+    Register<kStep * 4>(row, first, low, words, bad);
+    Register<kStep * 4 + 1>(row + 8, first, high, words, bad);
+    if constexpr (Config::kGroup != 0 && Config::kGroup < kStepColumns) {
+      low = LoadAffine(row, Group(first + kHalf));
+      high = LoadAffine(row + 8, Group(first + kHalf));
+    }
+    Register<kStep * 4 + 2>(row, first + kHalf, low, words, bad);
+    Register<kStep * 4 + 3>(row + 8, first + kHalf, high, words, bad);
+  }
+  static __device__ __forceinline__ int Group(int column) {
+    return Config::kGroup == 0 ? 0 : column / kGroupColumns;
   }
 
-  template <int kReg, int kHalf>
-  __device__ __forceinline__ void Place(int row, int column, const Affine& a,
-                                        u32 (&words)[Config::kBits],
-                                        u32& bad) const {
+  // The codes of a register, of columns `column` and up, to their words, or at
+  // once to their row.
+  template <int kReg, int kPart = 0>
+  __device__ __forceinline__ void Register(int row, int column, const Affine& a,
+                                           u32 (&words)[Config::kBits],
+                                           u32& bad, u32 direct = 0) const {
+    if constexpr (kPart == kParts) {
+      if constexpr (kRows) {
+        const u64 at =
+            static_cast<u64>(row) * (kUnitsK * layout::kUnitColumns) +
+            static_cast<u64>(column);
+        ptx::StoreGlobal4(b_ + at * Config::kBits / 8, direct);
+      }
+    } else {
+      const u32 code = Code(row, column + kPart, a, bad);
+      if constexpr (kRows) {
+        direct |= code << (kPart * Config::kWidth);
+      } else {
+        Put<kReg, kPart, 0>(code, words);
+      }
+      Register<kReg, kPart + 1>(row, column, a, words, bad, direct);
+    }
+  }
+
+  // As it is stored.
+  __device__ __forceinline__ u32 Code(int row, int column, const Affine& a,
+                                      u32& bad) const {
     u32 code = 0;
     if (row < Config::kN && column < Config::kK) {
       const float w = Load(row, column);
@@ -344,24 +383,24 @@ class PackWeights {
       q = Min(Max(q, Config::kLow), Config::kDivisor);
       code = codes::Encode(q, Config::kFormat);
     }
-    code ^= Config::kStoredXor;
-    Put<kReg, kHalf, 0>(code, words);
+    return code ^ Config::kStoredXor;
   }
 
   // Bits kFirst and up of a code to their places.
-  template <int kReg, int kHalf, int kFirst>
+  template <int kReg, int kPart, int kFirst>
   static __device__ __forceinline__ void Put(u32 code,
                                              u32 (&words)[Config::kBits]) {
-    if constexpr (kReg < layout::FieldRegisters(Config::kBits) &&
+    if constexpr (kReg <
+                      layout::FieldRegisters(Config::kWidth, Config::kBits) &&
                   Config::kLayout == layout::CodeLayout::kPlain) {
-      constexpr layout::BitPlace kTo =
-          layout::PlaceOf(Config::kBits, Config::kLayout, kReg, kHalf, 0);
+      constexpr layout::BitPlace kTo = layout::PlaceOf(
+          Config::kWidth, Config::kBits, Config::kLayout, kReg, kPart, 0);
       words[kTo.word] |= code << kTo.bit;
     } else if constexpr (kFirst < Config::kBits) {
-      constexpr layout::BitPlace kTo =
-          layout::PlaceOf(Config::kBits, Config::kLayout, kReg, kHalf, kFirst);
+      constexpr layout::BitPlace kTo = layout::PlaceOf(
+          Config::kWidth, Config::kBits, Config::kLayout, kReg, kPart, kFirst);
       words[kTo.word] |= (code >> kFirst & 1u) << kTo.bit;
-      Put<kReg, kHalf, kFirst + 1>(code, words);
+      Put<kReg, kPart, kFirst + 1>(code, words);
     }
   }
 

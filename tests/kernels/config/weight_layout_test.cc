@@ -83,7 +83,23 @@ TEST(WeightLayoutTest, FormatsWithoutAKernelAreNamed) {
   EXPECT_TRUE(CheckWeightFormat(Layer()).ok());
   LayerConfig layer = Layer();
   layer.a = kFloat8e4m3;
-  EXPECT_THAT(message(layer), HasSubstr("layer.a = float8e4m3"));
+  layer.b = DataType::Int(6);
+  EXPECT_THAT(message(layer), HasSubstr("int1 to int5 and uint1 to uint4"));
+  layer.b = DataType::Uint(4);
+  layer.zero_point = ZeroPoint::kFloat;
+  EXPECT_THAT(message(layer), HasSubstr("layer.zero_point = float"));
+  layer.zero_point = ZeroPoint::kNone;
+  layer.a = kInt8;
+  layer.b = kFloat8e4m3;
+  EXPECT_THAT(message(layer), HasSubstr("integers and float4e2m1"));
+  layer.b = DataType::Uint(8);
+  layer.zero_point = ZeroPoint::kInteger;
+  EXPECT_THAT(message(layer), HasSubstr("at most 7 bits"));
+  layer = Layer();
+  layer.a = kInt4;
+  layer.b_scale = ScaleGranularity::kGroup;
+  layer.b_group = 16;
+  EXPECT_THAT(message(layer), HasSubstr("at least 32 columns"));
   layer = Layer();
   layer.b = DataType::Float(6, 1);
   EXPECT_THAT(message(layer), HasSubstr("at most 5 exponent"));
@@ -104,6 +120,49 @@ TEST(WeightLayoutTest, FormatsWithoutAKernelAreNamed) {
   EXPECT_FALSE(ApplyPreset("fp4", layer).ok());
 }
 
+// Types of B by type of A: how many bits integers may have, and which floats.
+TEST(WeightLayoutTest, TypesGoTogetherWhereEveryValueIsExact) {
+  const auto fits = [](DataType a, DataType b,
+                       ZeroPoint zero = ZeroPoint::kNone) {
+    LayerConfig layer = Layer();
+    layer.a = a;
+    layer.b = b;
+    layer.zero_point = zero;
+    return CheckWeightFormat(layer).ok();
+  };
+  const struct {
+    DataType a;
+    int most_int, most_uint, most_with_zero;
+  } kIntegers[] = {{kFloat16, 8, 8, 8},    {kBfloat16, 8, 8, 8},
+                   {kFloat8e4m3, 5, 4, 4}, {kFloat8e5m2, 4, 3, 3},
+                   {kInt8, 8, 8, 7},       {kInt4, 4, 4, 3},
+                   {kFloat4e2m1, 3, 2, 2}};
+  for (const auto& row : kIntegers) {
+    for (int bits = 1; bits <= 8; ++bits) {
+      SCOPED_TRACE(testing::Message() << row.a.ToString() << " " << bits);
+      EXPECT_EQ(fits(row.a, DataType::Int(bits)), bits <= row.most_int);
+      EXPECT_EQ(fits(row.a, DataType::Uint(bits)), bits <= row.most_uint);
+      EXPECT_EQ(fits(row.a, DataType::Uint(bits), ZeroPoint::kInteger),
+                bits <= row.most_with_zero);
+      EXPECT_EQ(fits(row.a, DataType::Uint(bits), ZeroPoint::kFloat),
+                row.a.bits() == 16);
+    }
+  }
+  EXPECT_TRUE(fits(kFloat8e4m3, kFloat8e4m3));
+  EXPECT_FALSE(fits(kFloat8e4m3, kFloat8e5m2));
+  EXPECT_FALSE(fits(kFloat8e5m2, kFloat8e4m3));
+  EXPECT_TRUE(fits(kFloat8e5m2, DataType::Float(4, 2)));
+  EXPECT_TRUE(fits(kFloat8e4m3, kFloat4e2m1));
+  // Sign and magnitude: integers up to 16 are float8e4m3.
+  EXPECT_TRUE(fits(kFloat8e4m3, DataType::Float(0, 4)));
+  EXPECT_FALSE(fits(kFloat8e4m3, DataType::Float(0, 5)));
+  EXPECT_TRUE(fits(kInt8, kFloat4e2m1));
+  EXPECT_FALSE(fits(kInt8, DataType::Float(0, 3)));
+  EXPECT_FALSE(fits(kInt4, kFloat4e2m1));
+  EXPECT_TRUE(fits(kFloat4e2m1, kFloat4e2m1));
+  EXPECT_FALSE(fits(kFloat4e2m1, DataType::Float(1, 2)));
+}
+
 TEST(WeightLayoutTest, ScalesThatTypeACannotHoldAreForAccumulators) {
   LayerConfig layer = Layer();
   layer.b_scale = ScaleGranularity::kGroup;
@@ -121,6 +180,8 @@ TEST(WeightLayoutTest, ScalesThatTypeACannotHoldAreForAccumulators) {
   EXPECT_FALSE(needs(kBfloat16, kBfloat16));
   EXPECT_FALSE(needs(kBfloat16, kFloat8e8m0));
   EXPECT_TRUE(needs(kBfloat16, kFloat16));
+  EXPECT_TRUE(needs(kFloat8e4m3, kFloat8e8m0));
+  EXPECT_TRUE(needs(kInt8, kFloat16));
 }
 
 TEST(WeightLayoutTest, ValuesThatTypeACannotHoldAreNotUsed) {

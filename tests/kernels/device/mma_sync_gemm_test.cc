@@ -39,6 +39,7 @@ const Nvrtc& SharedNvrtc() {
 
 struct Operands {
   std::vector<uint16_t> a;
+  std::vector<float> a_scales;
   QuantizedWeights weights;
   PackedWeights packed;
   std::vector<uint16_t> bias;
@@ -50,7 +51,15 @@ Operands MakeOperands(const Problem& problem, int64_t m, uint32_t seed) {
   std::normal_distribution<double> normal;
   Operands o;
   o.a.resize(m * layer.k);
-  for (auto& v : o.a) v = static_cast<uint16_t>(layer.a.Encode(normal(random)));
+  // Integers spread over their range.
+  const double spread = layer.a.is_integer() ? layer.a.MaxFinite() / 3 : 1;
+  for (auto& v : o.a) {
+    v = static_cast<uint16_t>(layer.a.Encode(spread * normal(random)));
+  }
+  o.a_scales.resize(InputScaleCount(problem, m));
+  for (float& scale : o.a_scales) {
+    scale = static_cast<float>(std::exp(normal(random)) / spread);
+  }
   o.weights = RandomWeights(layer, seed);
   if (layer.bias) {
     o.bias.resize(layer.n);
@@ -70,16 +79,18 @@ emulator::HostBuffer ReadOnly(std::vector<T>& data) {
 
 // Runs one launch; returns the output's codes or fails the test.
 std::vector<uint16_t> Emulate(const emulator::Module& module,
-                              const LaunchPlan& plan, Operands& operands,
-                              int64_t outputs, uint64_t seed,
-                              emulator::CopyLanding landing) {
+                              const LayerConfig& layer, const LaunchPlan& plan,
+                              Operands& operands, int64_t outputs,
+                              uint64_t seed, emulator::CopyLanding landing) {
   std::vector<uint16_t> c(outputs, 0xffff);
   std::vector<std::byte> workspace(plan.workspace_bytes + 1);
   std::fill(workspace.begin(), workspace.end(), std::byte{0xff});
   std::fill_n(workspace.begin(), plan.workspace_zeroed_bytes, std::byte{0});
   std::vector<uint16_t> no_bias(1);
   emulator::Bindings bindings;
-  bindings[BufferRole::kA] = ReadOnly(operands.a);
+  std::vector<std::byte> a = PackActivations(layer, operands.a);
+  bindings[BufferRole::kA] = ReadOnly(a);
+  bindings[BufferRole::kAScale] = ReadOnly(operands.a_scales);
   bindings[BufferRole::kB] = ReadOnly(operands.packed.b);
   bindings[BufferRole::kBScale] = ReadOnly(operands.packed.scales);
   bindings[BufferRole::kBias] =
@@ -129,15 +140,17 @@ void Prove(const Problem& problem, const TuningConfig& config,
     Operands operands = MakeOperands(problem, m, seed);
     const LaunchPlan plan = PlanLaunch(problem, config, m);
     const int64_t outputs = m * problem.layer.n;
-    const std::vector<uint16_t> first = Emulate(
-        module, plan, operands, outputs, seed, emulator::CopyLanding::kLatest);
+    const std::vector<uint16_t> first =
+        Emulate(module, problem.layer, plan, operands, outputs, seed,
+                emulator::CopyLanding::kLatest);
     const std::vector<uint16_t> second =
-        Emulate(module, plan, operands, outputs, seed + 1,
+        Emulate(module, problem.layer, plan, operands, outputs, seed + 1,
                 emulator::CopyLanding::kEarliest);
     EXPECT_EQ(first, second) << "the schedule changed the result";
-    const Comparison r = Compare(
-        problem, m, first,
-        Oracle(problem, m, operands.a, operands.weights, operands.bias));
+    const Comparison r =
+        Compare(problem, m, first,
+                Oracle(problem, m, operands.a, operands.a_scales,
+                       operands.weights, operands.bias));
     EXPECT_TRUE(r.passed) << "relative norm " << r.relative_norm
                           << ", worst ratio " << r.worst_ratio << " at ["
                           << r.worst_m << "][" << r.worst_n << "]";
@@ -312,10 +325,11 @@ TEST(MmaSyncGemmTest, ExtremesArriveAsTheOracleSays) {
       const emulator::Module module = Build(problem, config, DeviceOf(80));
       for (Operands& operands : cases) {
         const std::vector<uint16_t> c =
-            Emulate(module, PlanLaunch(problem, config, kM), operands,
+            Emulate(module, layer, PlanLaunch(problem, config, kM), operands,
                     kM * layer.n, 1, emulator::CopyLanding::kRandom);
         const OracleResult oracle =
-            Oracle(problem, kM, operands.a, operands.weights, operands.bias);
+            Oracle(problem, kM, operands.a, operands.a_scales, operands.weights,
+                   operands.bias);
         const Comparison r = Compare(problem, kM, c, oracle);
         const int64_t worst = r.worst_m * layer.n + r.worst_n;
         EXPECT_LE(r.worst_ratio, 1)
@@ -352,13 +366,15 @@ TuningConfig SmallConfig(const Problem& problem, const DeviceSpec& device,
 // Formats with a legal config drawn from the whole space, on a ragged shape, an
 // architecture and a ragged M each. Which ones changes with the seed, which CI
 // derives from the commit; HONE_TEST_ALL_FORMATS=1 runs all.
-TEST(MmaSyncGemmTest, FormatsWithRandomLegalConfigs) {
+class MmaSyncFormatsTest : public testing::TestWithParam<DataType> {};
+
+TEST_P(MmaSyncFormatsTest, RandomLegalConfigs) {
   const uint32_t seed = TestSeed();
   RecordProperty("seed", static_cast<int>(seed));
   std::mt19937 random(seed);
   const bool all = std::getenv("HONE_TEST_ALL_FORMATS") != nullptr;
   const size_t stride = all ? 1 : 24;
-  const std::vector<LayerConfig> formats = AllFormats(1, 1);
+  const std::vector<LayerConfig> formats = FormatsOf(GetParam(), 1, 1);
   for (size_t i = seed % stride; i < formats.size(); i += stride) {
     Problem problem;
     problem.layer = formats[i];
@@ -368,8 +384,17 @@ TEST(MmaSyncGemmTest, FormatsWithRandomLegalConfigs) {
     if (problem.layer.a == kFloat16 && random() % 4 == 0) {
       problem.compute.accumulator = kFloat16;
     }
-    const int64_t archs[] = {80, 86, 89, 90};
-    const DeviceSpec device = DeviceOf(archs[random() % 4]);
+    if (problem.layer.a.bits() == 4) problem.layer.k *= 2;
+    if (random() % 2 == 0) {
+      problem.compute.a_scale_layout = InputScaleLayout::kColumnMajor;
+    }
+    std::vector<DeviceSpec> devices;
+    for (const int64_t arch : {80, 86, 89, 90, 120}) {
+      if (HasActivation(problem.layer.a, DeviceOf(arch))) {
+        devices.push_back(DeviceOf(arch));
+      }
+    }
+    const DeviceSpec& device = devices[random() % devices.size()];
     SCOPED_TRACE(testing::Message() << "seed " << seed << " format " << i);
     ASSERT_TRUE(CheckProblem(problem, device).ok())
         << CheckProblem(problem, device);
@@ -380,6 +405,12 @@ TEST(MmaSyncGemmTest, FormatsWithRandomLegalConfigs) {
     if (HasFatalFailure()) return;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Activations, MmaSyncFormatsTest,
+                         testing::ValuesIn(ActivationTypes()),
+                         [](const auto& info) {
+                           return info.param.ToString();
+                         });
 
 }  // namespace
 }  // namespace hone

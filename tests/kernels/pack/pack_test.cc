@@ -54,29 +54,30 @@ TEST(PackTest, EveryFormatRoundTripsForRaggedShapes) {
 
 // The layout is a permutation: every bit has its own place, and none is left.
 TEST(PackTest, LayoutIsOneToOne) {
-  for (int bits = 1; bits <= 8; ++bits) {
-    for (const auto layout :
-         {CodeLayout::kPlain, CodeLayout::kSplitSign, CodeLayout::kCrossSign}) {
-      if (layout != CodeLayout::kPlain && bits == 1) continue;
-      std::vector<bool> seen(layout::PackedBytes(128, 192, bits) * 8);
-      for (int n = 0; n < 128; ++n) {
-        for (int k = 0; k < 192; ++k) {
-          for (int j = 0; j < bits; ++j) {
-            const int64_t bit =
-                layout::CodeBitOffset(n, k, 192, bits, layout, j);
-            ASSERT_LT(bit, static_cast<int64_t>(seen.size()));
-            EXPECT_FALSE(seen[bit]) << bits << " " << n << "," << k;
-            seen[bit] = true;
+  for (const int width : {16, 8, 4}) {
+    for (int bits = 1; bits <= std::min(width, 8); ++bits) {
+      for (const auto layout : {CodeLayout::kPlain, CodeLayout::kSplitSign,
+                                CodeLayout::kCrossSign, CodeLayout::kRows}) {
+        const bool direct = layout == CodeLayout::kRows;
+        if (direct != (bits == width)) continue;
+        if (layout != CodeLayout::kPlain && bits == 1) continue;
+        std::vector<bool> seen(layout::PackedBytes(128, 192, bits) * 8);
+        for (int n = 0; n < 128; ++n) {
+          for (int k = 0; k < 192; ++k) {
+            for (int j = 0; j < bits; ++j) {
+              const int64_t bit =
+                  layout::CodeBitOffset(n, k, 192, width, bits, layout, j);
+              ASSERT_LT(bit, static_cast<int64_t>(seen.size()));
+              EXPECT_FALSE(seen[bit])
+                  << width << " " << bits << " " << n << "," << k;
+              seen[bit] = true;
+            }
           }
         }
+        EXPECT_EQ(std::count(seen.begin(), seen.end(), false), 0);
       }
-      EXPECT_EQ(std::count(seen.begin(), seen.end(), false), 0);
     }
   }
-  std::set<int> places;
-  for (int n = 0; n < 64; ++n) places.insert(layout::LaneOrder(n));
-  EXPECT_EQ(places.size(), 64u);
-  EXPECT_EQ(*places.rbegin(), 63);
 }
 
 // The fragment of mma.m16n8k16 as the PTX ISA gives it, spelled out, for the
@@ -94,8 +95,8 @@ TEST(PackTest, WordsAreMmaFragments) {
             const int n = 16 * block + rows[reg];
             const int k = 16 * step + columns[reg] + high;
             const auto at = [&](int bits) {
-              return layout::CodeBitOffset(n, k, 64, bits, CodeLayout::kPlain,
-                                           0);
+              return layout::CodeBitOffset(n, k, 64, 16, bits,
+                                           CodeLayout::kPlain, 0);
             };
             const int index = 4 * step + reg;
             EXPECT_EQ(at(1), (block * 32 + lane) * 32 + index + 16 * high);
@@ -112,6 +113,40 @@ TEST(PackTest, WordsAreMmaFragments) {
       }
     }
   }
+}
+
+// The same for narrower operands, by the PTX ISA's fragments of m16n8k32 and
+// m16n8k64: register r of a step holds 32 bits of a row, at 32-bit word
+// t + 4 · (r / 2) of the step's 32 bytes.
+TEST(PackTest, NarrowCodesLieWhereTheirMmaWantsThem) {
+  for (const int width : {8, 4}) {
+    const int parts = 32 / width;
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int step = 0; step < width / 4; ++step) {
+        for (int r = 0; r < 4; ++r) {
+          for (int part = 0; part < parts; ++part) {
+            const int n = 32 + lane / 4 + r % 2 * 8;
+            const int k =
+                step * 8 * parts + (lane % 4 + r / 2 * 4) * parts + part;
+            // One and two bits: words of whole fields.
+            const int reg = 4 * step + r;
+            EXPECT_EQ(layout::CodeBitOffset(n, k, 64, width, 1,
+                                            CodeLayout::kPlain, 0),
+                      (2 * 32 + lane) * 32 + part * width + reg);
+            EXPECT_EQ(layout::CodeBitOffset(n, k, 64, width, 2,
+                                            CodeLayout::kPlain, 1),
+                      ((2 * 32 + lane) * 2 + reg / (width / 2)) * 32 +
+                          part * width + reg % (width / 2) * 2 + 1);
+          }
+        }
+      }
+    }
+  }
+  // Codes that are operands stay in rows.
+  EXPECT_EQ(layout::CodeBitOffset(3, 70, 100, 8, 8, CodeLayout::kRows, 5),
+            (3 * 128 + 70) * 8 + 5);
+  EXPECT_EQ(layout::CodeBitOffset(3, 71, 100, 4, 4, CodeLayout::kRows, 0),
+            (3 * 128 + 71) * 4);
 }
 
 // What a lane reads in one load: its words lie side by side, aligned.
@@ -142,7 +177,7 @@ TEST(PackTest, TilesAreContiguous) {
     for (int n = 64; n < 128; ++n) {
       for (int k = 512; k < 1024; ++k) {
         const int64_t byte =
-            layout::CodeBitOffset(n, k, 8192, bits, CodeLayout::kPlain,
+            layout::CodeBitOffset(n, k, 8192, 16, bits, CodeLayout::kPlain,
                                   bits - 1) /
             8;
         low = std::min(low, byte);
@@ -321,6 +356,7 @@ TEST(PackTest, ErrorsNameTheFieldAndTheLegalValues) {
   EXPECT_THAT(message(zeros, q), HasSubstr("zeros[1][0] is 16"));
   LayerConfig other = layer;
   other.a = kFloat8e4m3;
+  other.b = kInt8;
   EXPECT_EQ(Pack(other, q).status().code(), absl::StatusCode::kUnimplemented);
 }
 

@@ -37,7 +37,7 @@ TEST(OracleTest, SmallProductByHand) {
   a[1] = Half(-1);
   a[40] = Half(10);
   const std::vector<uint16_t> bias = {Half(100), Half(-1)};
-  const OracleResult r = Oracle(problem, 1, a, weights, bias);
+  const OracleResult r = Oracle(problem, 1, a, {}, weights, bias);
   EXPECT_EQ(r.c[0], 2 * 3 * 0.5 + 10 * -2 * 4 + 100);
   // The other weights count as the smallest normal float16.
   EXPECT_NEAR(r.magnitude[0], 3 + 80 + 100, 1e-4);
@@ -98,7 +98,7 @@ RandomCase MakeCase(DataType type) {
   }
   std::vector<uint16_t> a(5 * 2048);
   for (auto& v : a) v = static_cast<uint16_t>(type.Encode(normal(random)));
-  c.oracle = Oracle(c.problem, c.m, a, weights, {});
+  c.oracle = Oracle(c.problem, c.m, a, {}, weights, {});
   for (const double v : c.oracle.c) {
     c.out.push_back(static_cast<uint16_t>(type.Encode(v)));
   }

@@ -58,6 +58,70 @@ TEST(SpaceTest, HeuristicDefaultIsLegalEverywhere) {
   }
 }
 
+TEST(SpaceTest, WithoutAnMmaTheNextActivationTypeIsAnswered) {
+  const auto next = [](DataType a, DataType b, const std::string& device) {
+    Problem problem = MakeProblem(1024, 1024, b, 0);
+    problem.layer.a = a;
+    if (a.bits() < 16) problem.layer.a_scale = InputScale::kToken;
+    const auto fallback = NextComputable(problem, Device(device));
+    EXPECT_TRUE(fallback.ok()) << fallback.status();
+    EXPECT_TRUE(CheckProblem(fallback->problem, Device(device)).ok());
+    EXPECT_EQ(fallback->note.empty(), fallback->problem == problem);
+    if (!fallback->note.empty()) {
+      EXPECT_THAT(std::string(CheckProblem(problem, Device(device)).message()),
+                  HasSubstr(fallback->note));
+    }
+    const LayerConfig& layer = fallback->problem.layer;
+    EXPECT_EQ(layer.a_scale == InputScale::kNone, layer.a.bits() == 16);
+    return layer.a;
+  };
+  EXPECT_EQ(next(kFloat8e4m3, kInt4, "h200"), kFloat8e4m3);
+  EXPECT_EQ(next(kFloat8e4m3, kInt4, "a100"), kFloat16);
+  EXPECT_EQ(next(kFloat8e5m2, kFloat8e5m2, "a100"), kFloat16);
+  EXPECT_EQ(next(kFloat4e2m1, kFloat4e2m1, "h200"), kFloat8e4m3);
+  EXPECT_EQ(next(kFloat4e2m1, kFloat4e2m1, "a100"), kFloat16);
+  EXPECT_EQ(next(kInt8, kInt8, "a100"), kInt8);
+}
+
+TEST(SpaceTest, RulesOfNarrowActivations) {
+  Problem problem = MakeProblem(1024, 1024, kInt8, 0);
+  problem.layer.a = kInt8;
+  problem.layer.a_scale = InputScale::kToken;
+  const DeviceSpec h200 = Device("h200");
+  TuningConfig config = HeuristicDefault(problem, h200, 16);
+  EXPECT_FALSE(CheckConfig(problem, h200, config));
+  // Rows of operands come in segments of 128 bytes.
+  config.block_k = config.warp_k = 64;
+  ASSERT_TRUE(CheckConfig(problem, h200, config));
+  EXPECT_EQ(CheckConfig(problem, h200, config)->rule, "row_segments");
+
+  problem.layer.k = 65537;
+  EXPECT_THAT(std::string(CheckProblem(problem, h200).message()),
+              HasSubstr("at most 65536 columns per scale"));
+  problem.layer.a_scale = InputScale::kGroup;
+  problem.layer.a_group = 128;
+  EXPECT_TRUE(CheckProblem(problem, h200).ok());
+  problem.layer.a = problem.layer.b = kInt4;
+  EXPECT_THAT(std::string(CheckProblem(problem, h200).message()),
+              HasSubstr("even numbers of columns"));
+  problem.layer.k = 1024;
+  problem.layer.a_group = 16;
+  EXPECT_THAT(std::string(CheckProblem(problem, h200).message()),
+              HasSubstr("at least 32 columns"));
+  problem = MakeProblem(1024, 1024, kInt4, 0);
+  problem.layer.a_scale = InputScale::kToken;
+  EXPECT_THAT(std::string(CheckProblem(problem, h200).message()),
+              HasSubstr("none with 16-bit"));
+  // A warp along K scales groups of its own.
+  problem = MakeProblem(1024, 1024, kInt4, 128);
+  config = HeuristicDefault(problem, h200, 16);
+  config.block_k = 384;
+  config.warp_k = 192;
+  config.warp_n = 32;
+  ASSERT_TRUE(CheckConfig(problem, h200, config));
+  EXPECT_EQ(CheckConfig(problem, h200, config)->rule, "group_tiles_block_k");
+}
+
 TEST(SpaceTest, EveryFormatHasALegalDefaultAndChoices) {
   for (const std::string& name : ModelledDeviceNames()) {
     for (const LayerConfig& layer : AllFormats(4096, 4096)) {
@@ -65,9 +129,10 @@ TEST(SpaceTest, EveryFormatHasALegalDefaultAndChoices) {
         Problem problem;
         problem.layer = layer;
         problem.compute.accumulator = accumulator;
-        const bool has = accumulator == kFloat32 || layer.a == kFloat16;
+        const bool has = HasActivation(layer.a, Device(name)) &&
+                         (accumulator == kFloat32 || layer.a == kFloat16);
         ASSERT_EQ(CheckProblem(problem, Device(name)).ok(), has)
-            << problem.ToString();
+            << problem.ToString() << CheckProblem(problem, Device(name));
         if (!has) continue;
         for (const int64_t m : {1, 16, 20, 32, 64, 300, 4096}) {
           const TuningConfig config =
@@ -213,11 +278,9 @@ TEST(SpaceTest, WhatHasNoKernelIsRefusedByName) {
   p.layer.b = DataType::Float(6, 1);
   EXPECT_THAT(message(p), HasSubstr("layer.b = float8e6m1"));
   p = good;
-  p.layer.a = kFloat8e4m3;
+  p.layer.a = kFloat4e2m1;
+  p.layer.b = kFloat4e2m1;
   EXPECT_THAT(message(p), HasSubstr("layer.a"));
-  p = good;
-  p.layer.c = kBfloat16;
-  EXPECT_THAT(message(p), HasSubstr("layer.c"));
   p = good;
   p.layer.b_scale_type = kFloat32;
   EXPECT_THAT(message(p), HasSubstr("layer.b_scale_type"));

@@ -15,7 +15,7 @@ namespace {
 
 // Whatever is legal on these is proved on the emulator, by random configs of
 // every format (tests/kernels/device/mma_sync_gemm_test.cc).
-constexpr int64_t kArchitectures[] = {75, 80, 86, 89, 90};
+constexpr int64_t kArchitectures[] = {75, 80, 86, 89, 90, 120};
 constexpr absl::string_view kBegin = "<!-- support matrix: begin -->\n";
 constexpr absl::string_view kEnd = "<!-- support matrix: end -->\n";
 
@@ -24,45 +24,87 @@ struct Family {
   std::vector<LayerConfig> layers;
 };
 
-std::vector<LayerConfig> WithTypes(DataType a, DataType::Kind kind,
+// Layers of type A with these types of B, channel and group scales.
+std::vector<LayerConfig> WithTypes(DataType a, const std::vector<DataType>& bs,
                                    ZeroPoint zero) {
+  const DataType scale = a.bits() == 16 ? a : kFloat16;
   std::vector<LayerConfig> layers;
-  for (const DataType b : WeightTypes(a)) {
-    if (b.kind() != kind) continue;
-    layers.push_back(
-        MakeLayer(1024, 1024, a, b, {ScaleGranularity::kChannel, a}, zero));
-    layers.push_back(
-        MakeLayer(1024, 1024, a, b, {ScaleGranularity::kGroup, a, 64}, zero));
+  for (const DataType b : bs) {
+    for (const Scaling& scaling :
+         {Scaling{ScaleGranularity::kChannel, scale},
+          Scaling{ScaleGranularity::kGroup, scale, 64}}) {
+      layers.push_back(MakeLayer(1024, 1024, a, b, scaling, zero));
+    }
   }
   return layers;
+}
+
+// "int1 to int8": the integers of a kind that A takes.
+Family Integers(DataType a, DataType::Kind kind, ZeroPoint zero,
+                absl::string_view suffix) {
+  std::vector<DataType> types;
+  for (const DataType b : WeightTypes(a)) {
+    if (b.kind() != kind) continue;
+    if (CheckWeightFormat(
+            MakeLayer(64, 64, a, b, {ScaleGranularity::kNone, kFloat16}, zero))
+            .ok()) {
+      types.push_back(b);
+    }
+  }
+  if (types.empty()) return {};
+  return {absl::StrCat(types.front().ToString(), " to ",
+                       types.back().ToString(), suffix),
+          WithTypes(a, types, zero)};
 }
 
 std::vector<Family> Families(DataType a) {
   using Kind = DataType::Kind;
   std::vector<Family> families = {
-      {"int1 to int8", WithTypes(a, Kind::kInt, ZeroPoint::kNone)},
-      {"uint1 to uint8", WithTypes(a, Kind::kUint, ZeroPoint::kNone)},
-      {"uint1 to uint8, integer zero points",
-       WithTypes(a, Kind::kUint, ZeroPoint::kInteger)},
-      {"uint1 to uint8, float zero points",
-       WithTypes(a, Kind::kUint, ZeroPoint::kFloat)},
-      {"every float eXmY up to 8 bits that fits A, X = 0 included",
-       WithTypes(a, Kind::kFloat, ZeroPoint::kNone)},
+      Integers(a, Kind::kInt, ZeroPoint::kNone, ""),
+      Integers(a, Kind::kUint, ZeroPoint::kNone, ""),
+      Integers(a, Kind::kUint, ZeroPoint::kInteger, ", integer zero points"),
+      Integers(a, Kind::kUint, ZeroPoint::kFloat, ", float zero points"),
   };
+  std::vector<DataType> floats;
+  for (const DataType b : WeightTypes(a)) {
+    if (b.is_float()) floats.push_back(b);
+  }
+  const bool one = floats.size() == 1;
+  families.push_back({one ? floats[0].ToString()
+                          : "every float eXmY up to 8 bits that fits A, X = 0 "
+                            "included",
+                      WithTypes(a, floats, ZeroPoint::kNone)});
+  const DataType narrow = a == kFloat4e2m1 ? DataType::Int(3) : kInt4;
+  const int least = 256 / a.bits() / (a.bits() == 16 ? 1 : 2);
   Family scales = {
-      "int4 with every scale: channel, group 16 to 256, tensor, "
-      "group and tensor, float32 block",
+      absl::StrCat(narrow.ToString(), " with every scale: channel, group ",
+                   least, " to 256, tensor, group and tensor, float32 block"),
       {}};
   for (const Scaling& scaling : Scalings()) {
-    scales.layers.push_back(MakeLayer(1024, 1024, a, kInt4, scaling));
+    const LayerConfig layer = MakeLayer(1024, 1024, a, narrow, scaling);
+    if (layer.b_group == 0 || layer.b_group >= least) {
+      scales.layers.push_back(layer);
+    }
   }
   families.push_back(scales);
+  if (a.bits() < 16) {
+    Family inputs = {"scales of A: tensor, token, group", {}};
+    for (size_t turn = 0; turn < 16; ++turn) {
+      inputs.layers.push_back(MakeLayer(
+          1024, 1024, a, narrow, {ScaleGranularity::kChannel, kFloat16}));
+      ScaleInput(inputs.layers.back(), turn);
+    }
+    families.push_back(inputs);
+  }
   for (const char* preset : {"mxfp4", "mxfp8", "nvfp4"}) {
     LayerConfig layer =
-        MakeLayer(1024, 1024, a, kInt4, {ScaleGranularity::kChannel, a});
+        MakeLayer(1024, 1024, a, kInt4, {ScaleGranularity::kChannel, kFloat16});
     EXPECT_TRUE(ApplyPreset(preset, layer).ok());
-    families.push_back({preset, {layer}});
+    if (layer.b.bits() <= a.bits() && CheckWeightFormat(layer).ok()) {
+      families.push_back({preset, {layer}});
+    }
   }
+  std::erase_if(families, [](const Family& f) { return f.layers.empty(); });
   return families;
 }
 
@@ -89,32 +131,14 @@ std::string Matrix() {
     absl::StrAppend(&text, " --- |");
   }
   absl::StrAppend(&text, "\n");
-  std::vector<Family> families = Families(kFloat16);
-  const std::vector<Family> bfloat16 = Families(kBfloat16);
-  for (size_t i = 0; i < families.size(); ++i) {
-    families[i].layers.insert(families[i].layers.end(),
-                              bfloat16[i].layers.begin(),
-                              bfloat16[i].layers.end());
-    absl::StrAppend(&text, "| float16, bfloat16 | ", families[i].name, " |");
-    for (const int64_t arch : kArchitectures) {
-      absl::StrAppend(&text, " ", Cell(families[i].layers, arch), " |");
+  for (const DataType a : ActivationTypes()) {
+    for (const Family& family : Families(a)) {
+      absl::StrAppend(&text, "| ", a.ToString(), " | ", family.name, " |");
+      for (const int64_t arch : kArchitectures) {
+        absl::StrAppend(&text, " ", Cell(family.layers, arch), " |");
+      }
+      absl::StrAppend(&text, "\n");
     }
-    absl::StrAppend(&text, "\n");
-  }
-  for (const DataType a :
-       {kFloat8e4m3, kFloat8e5m2, kInt8, kInt4, kFloat4e2m1}) {
-    absl::StrAppend(&text, "| ", a.ToString(), " | any |");
-    std::vector<LayerConfig> layers;
-    for (const DataType b : {kInt4, kInt8, kFloat8e4m3, kFloat4e2m1}) {
-      layers.push_back(
-          MakeLayer(1024, 1024, a, b, {ScaleGranularity::kChannel, kFloat32}));
-      layers.back().c = kFloat16;
-      layers.back().a_scale = InputScale::kToken;
-    }
-    for (const int64_t arch : kArchitectures) {
-      absl::StrAppend(&text, " ", Cell(layers, arch), " |");
-    }
-    absl::StrAppend(&text, "\n");
   }
   return text;
 }

@@ -111,7 +111,8 @@ TEST(OperandsTest, HostOperandsPackAndGiveOutputsOfAFewUnits) {
   ASSERT_TRUE(operands.ok()) << operands.status();
   ASSERT_TRUE(Pack(problem.layer, operands->weights).ok());
   const OracleResult oracle =
-      Oracle(problem, 4, operands->a, operands->weights, operands->bias);
+      Oracle(problem, 4, operands->a, operands->a_scales, operands->weights,
+             operands->bias);
   double square = 0;
   for (const double c : oracle.c) square += c * c;
   const double rms = std::sqrt(square / static_cast<double>(oracle.c.size()));
@@ -243,7 +244,7 @@ TEST(HelperKernelsTest, MakeTheHostsOperandsAndTheOraclesResults) {
     ASSERT_TRUE(Pack(layer, host->weights).ok());
 
     const OracleResult oracle =
-        Oracle(problem, kM, host->a, host->weights, host->bias);
+        Oracle(problem, kM, host->a, host->a_scales, host->weights, host->bias);
     std::vector<std::byte> out(kM * layer.n * 12);
     std::vector<int32_t> rows = {0, 1, 2};
     auto a = host->a;

@@ -25,11 +25,13 @@ enum Tensor : U32 {
   kScales = 3,
   kBias = 4,
   kZeros = 5,
+  kInputScales = 6,
 };
 
 // How a layer's weights are stored, for the helpers' kernels.
 struct WeightFormat {
   int bits;
+  int width;        // bits of an element of A
   int code_layout;  // layout::CodeLayout
   // What a stored code is xor-ed with.
   int stored_xor;
@@ -46,6 +48,14 @@ struct WeightFormat {
   int entry_scale_bytes;
   int tensor_scale;
   long long tensor_offset;
+};
+
+// The scales of A, row-major: rows `row_stride` apart (0: all rows share one),
+// of groups of `group` columns (0: one). No values: A has none.
+struct InputScales {
+  const float* values;
+  int row_stride;
+  int group;
 };
 
 HONE_GENERATOR_FN U64 Mix(U64 x) {
@@ -76,8 +86,15 @@ HONE_GENERATOR_FN float Normal(U64 seed, Tensor tensor, U64 index) {
   return static_cast<float>(sum - 262140) * (1.0f / 53510.0f);
 }
 
+// What activation codes are divided by to be N(0, 1): integers fill their range.
+HONE_GENERATOR_FN float ActivationSpread(int type) {
+  return FormatKind(type) == kIntKind
+             ? static_cast<float>((1 << MantissaBits(type)) - 1) / 3.0f
+             : 1.0f;
+}
 HONE_GENERATOR_FN U32 ActivationCode(U64 seed, U64 index, int type) {
-  return Encode(Normal(seed, kActivations, index), type);
+  return Encode(Normal(seed, kActivations, index) * ActivationSpread(type),
+                type);
 }
 
 HONE_GENERATOR_FN U32 BiasCode(U64 seed, U64 index, int type) {
@@ -110,10 +127,11 @@ HONE_GENERATOR_FN U32 ZeroCode(U64 seed, U64 index, int format, int bits) {
   return Encode(fraction * static_cast<float>((1 << bits) - 1), format);
 }
 
-// `base` times a factor that is spread over [1/4, 4) about log-uniformly;
-// `index` is row · groups + group.
-HONE_GENERATOR_FN U32 ScaleCode(U64 seed, U64 index, float base, int type) {
-  const U64 hash = Hash(seed, kScales, index);
+// A code of `base` times a factor that is spread over [1/4, 4) about
+// log-uniformly; `index` is row · groups + group.
+HONE_GENERATOR_FN U32 SpreadCode(U64 seed, Tensor tensor, U64 index, float base,
+                                 int type) {
+  const U64 hash = Hash(seed, tensor, index);
   const float mantissa =
       1.0f + static_cast<float>(hash & 0xffff) * (1.0f / 65536.0f);
   const float powers[4] = {0.25f, 0.5f, 1.0f, 2.0f};
@@ -121,6 +139,14 @@ HONE_GENERATOR_FN U32 ScaleCode(U64 seed, U64 index, float base, int type) {
   const U32 pick = static_cast<U32>(hash >> 61);
   const float power = powers[pick == 0 ? 0 : pick == 7 ? 3 : 1 + pick % 2];
   return Encode(mantissa * power * base, type);
+}
+HONE_GENERATOR_FN U32 ScaleCode(U64 seed, U64 index, float base, int type) {
+  return SpreadCode(seed, kScales, index, base, type);
+}
+// A's scales, float32; `index` is row · groups + group.
+HONE_GENERATOR_FN float InputScaleValue(U64 seed, U64 index, int a_type) {
+  return BitsToFloat(SpreadCode(seed, kInputScales, index,
+                                1.0f / ActivationSpread(a_type), kSingle));
 }
 
 }  // namespace hone::generator

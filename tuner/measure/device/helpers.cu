@@ -23,11 +23,33 @@ __device__ inline U64 GlobalTimerNs() {
 
 }  // namespace
 
-extern "C" __global__ void hone_fill_activations(unsigned short* out,
-                                                 U64 count, U64 seed,
-                                                 int type) {
-  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
-    out[i] = static_cast<unsigned short>(ActivationCode(seed, i, type));
+// Codes of `bits` bits; of 4 bits two a byte, and an even count.
+extern "C" __global__ void hone_fill_activations(unsigned char* out, U64 count,
+                                                 U64 seed, int type, int bits) {
+  const U64 step = bits == 4 ? 2 : 1;
+  for (U64 i = GlobalThread() * step; i < count; i += GridThreads() * step) {
+    const U32 code = ActivationCode(seed, i, type);
+    if (bits == 16) {
+      reinterpret_cast<unsigned short*>(out)[i] =
+          static_cast<unsigned short>(code);
+    } else if (bits == 8) {
+      out[i] = static_cast<unsigned char>(code);
+    } else {
+      out[i / 2] = static_cast<unsigned char>(
+          code | ActivationCode(seed, i + 1, type) << 4);
+    }
+  }
+}
+
+// A's scales of `rows` rows by `groups` groups, in either order.
+extern "C" __global__ void hone_fill_input_scales(float* out, U64 rows,
+                                                  U64 groups, U64 seed,
+                                                  int a_type,
+                                                  int column_major) {
+  for (U64 i = GlobalThread(); i < rows * groups; i += GridThreads()) {
+    const U64 row = column_major ? i % rows : i / groups;
+    const U64 group = column_major ? i / rows : i % groups;
+    out[i] = InputScaleValue(seed, row * groups + group, a_type);
   }
 }
 
@@ -38,11 +60,38 @@ extern "C" __global__ void hone_fill_bias(unsigned short* out, U64 count,
   }
 }
 
-// Columns past k hold the code 0, rows past n any code. A thread makes the
-// words of one lane of one block.
+// Columns past k hold the code 0, rows past n any code.
+__device__ inline U32 StoredCode(U64 row, U64 column, U64 k_padded, U64 k,
+                                 U64 seed, const WeightFormat& format) {
+  const U32 code = column < k ? WeightCode(seed, row * k_padded + column,
+                                           format.format, format.bits)
+                              : 0;
+  return code ^ static_cast<U32>(format.stored_xor);
+}
+
+// A thread makes the words of one lane of one block, or as many words of a row.
 extern "C" __global__ void hone_fill_weights(U32* packed, U64 n_padded,
                                              U64 k_padded, U64 k, U64 seed,
                                              WeightFormat format) {
+  const auto code_layout =
+      static_cast<hone::layout::CodeLayout>(format.code_layout);
+  if (code_layout == hone::layout::CodeLayout::kRows) {
+    const U64 per_word = 32 / format.bits;
+    const U64 words = n_padded * k_padded / per_word;
+    for (U64 i = GlobalThread(); i < words; i += GridThreads()) {
+      U32 word = 0;
+      for (U64 j = 0; j < per_word; ++j) {
+        const U64 at = i * per_word + j;
+        word |= StoredCode(at / k_padded, at % k_padded, k_padded, k, seed,
+                           format)
+                << (j * format.bits);
+      }
+      packed[i] = word;
+    }
+    return;
+  }
+  const int parts = hone::layout::Parts(format.width);
+  const int step_columns = hone::layout::StepColumns(format.width);
   const U64 units_k = k_padded / hone::layout::kUnitColumns;
   const U64 count = n_padded / 16 * units_k * 32;
   for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
@@ -50,21 +99,19 @@ extern "C" __global__ void hone_fill_weights(U32* packed, U64 n_padded,
     const U64 block = i / 32;
     const U64 unit = block / 4;
     const U64 n0 = unit / units_k * 64 + block % 4 * 16 + lane / 4;
-    const U64 k0 = unit % units_k * 64 + lane % 4 * 2;
+    const U64 k0 = unit % units_k * 64 + lane % 4 * parts;
     U32 words[8] = {};
 #pragma unroll 1
     for (int place = 0; place < 32; ++place) {
-      const int reg = place / 2;
+      const int reg = place / parts;
       const U64 row = n0 + reg % 2 * 8;
-      const U64 column = k0 + reg / 4 * 16 + reg % 4 / 2 * 8 + place % 2;
-      U32 code = column < k ? WeightCode(seed, row * k_padded + column,
-                                         format.format, format.bits)
-                            : 0;
-      code ^= static_cast<U32>(format.stored_xor);
+      const U64 column = k0 + reg / 4 * step_columns +
+                         reg % 4 / 2 * (step_columns / 2) + place % parts;
+      const U32 code = StoredCode(row, column, k_padded, k, seed, format);
 #pragma unroll 1
       for (int j = 0; j < format.bits; ++j) {
         const hone::layout::BitPlace at = hone::layout::PlaceOf(
-            format.bits, static_cast<hone::layout::CodeLayout>(format.code_layout), reg, place % 2, j);
+            format.width, format.bits, code_layout, reg, place % parts, j);
         words[at.word] |= (code >> j & 1) << at.bit;
       }
     }
@@ -200,7 +247,7 @@ __device__ __noinline__ double Weight(const U32* packed, const unsigned char* sc
                                 int n, int kk, int k,
                                 const WeightFormat& format) {
   const U32 code =
-      hone::layout::ReadCode(packed, n, kk, k, format.bits,
+      hone::layout::ReadCode(packed, n, kk, k, format.width, format.bits,
                              static_cast<hone::layout::CodeLayout>(format.code_layout)) ^
       static_cast<U32>(format.stored_xor);
   double value = Value(code, format.format);
@@ -226,6 +273,13 @@ __device__ __noinline__ double Weight(const U32* packed, const unsigned char* sc
   return value;
 }
 
+// Codes of `bits` bits.
+__device__ inline U32 ReadActivation(const unsigned char* a, U64 index,
+                                     int bits) {
+  if (bits == 16) return reinterpret_cast<const unsigned short*>(a)[index];
+  return bits == 8 ? a[index] : a[index / 2] >> (index % 2 * 4) & 15;
+}
+
 // Reference of up to 64 rows of A, given by index, and 64 columns of C per
 // CTA: reference[i][n] = sum over k of A · weight, plus bias, and the sum of
 // the magnitudes, where a weight counts with at least `floor`.
@@ -233,11 +287,11 @@ constexpr int kReferenceTile = 64;
 constexpr int kReferenceDepth = 16;
 
 extern "C" __global__ void __launch_bounds__(256)
-    hone_reference(const unsigned short* a, const U32* packed,
-                   const unsigned char* scales, const unsigned short* bias,
-                   const int* rows, int row_count, int n, int k,
-                   WeightFormat format, int a_type, int bias_type, double floor,
-                   double* reference, float* magnitude) {
+    hone_reference(const unsigned char* a, InputScales a_scales,
+                   const U32* packed, const unsigned char* scales,
+                   const unsigned short* bias, const int* rows, int row_count,
+                   int n, int k, WeightFormat format, int a_type, int bias_type,
+                   double floor, double* reference, float* magnitude) {
   __shared__ double a_tile[kReferenceDepth][kReferenceTile];
   __shared__ double w_tile[kReferenceDepth][kReferenceTile];
   const int tid = static_cast<int>(threadIdx.x);
@@ -259,7 +313,14 @@ extern "C" __global__ void __launch_bounds__(256)
       double w_value = 0;
       if (kk < k) {
         if (load_row < row_count) {
-          a_value = Value(a[a_row + kk], a_type);
+          a_value = Value(ReadActivation(a, a_row + kk, format.width), a_type);
+          if (a_scales.values != nullptr) {
+            a_value *= a_scales.values[static_cast<U64>(rows[load_row]) *
+                                           a_scales.row_stride +
+                                       (a_scales.group == 0
+                                            ? 0
+                                            : kk / a_scales.group)];
+          }
         }
         // Rows past n exist as padding.
         w_value = Weight(packed, scales, n0 + load_row, kk, k, format);
