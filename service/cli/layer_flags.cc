@@ -1,12 +1,15 @@
 #include "service/cli/layer_flags.h"
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kernels/config/status_macros.h"
 
@@ -28,6 +31,22 @@ absl::StatusOr<DataType> TypeFlag(const ParsedArgs& args,
   return type;
 }
 
+// A flag's choice among `kinds`; `when_absent` when it is not given.
+template <typename Kind>
+absl::StatusOr<Kind> KindFlag(const ParsedArgs& args, absl::string_view flag,
+                              std::initializer_list<Kind> kinds,
+                              Kind when_absent) {
+  if (!args.Has(flag)) return when_absent;
+  std::vector<absl::string_view> names;
+  for (const Kind kind : kinds) {
+    if (args.Get(flag) == ToString(kind)) return kind;
+    names.push_back(ToString(kind));
+  }
+  return UsageError(absl::StrCat("--", flag, " is '", args.Get(flag),
+                                 "'; it must be one of ",
+                                 absl::StrJoin(names, ", ")));
+}
+
 // Validate()'s message with the flag in place of the field.
 std::string WithFlagNames(absl::string_view message) {
   static constexpr std::pair<const char*, const char*> kNames[] = {
@@ -37,6 +56,8 @@ std::string WithFlagNames(absl::string_view message) {
       {"layer.b", "--b"},
       {"layer.c", "--c"},
       {"layer.b_group", "--group"},
+      {"layer.a_scale", "--a-scale"},
+      {"layer.a_group", "--a-group"},
       {"layer.b_scale_type", "--a"},
       {"layer.zero_point", "--zero-point"}};
   const size_t end = message.find(' ');
@@ -53,12 +74,23 @@ std::vector<Flag> LayerFlags() {
   return {
       {"n", "N", "rows of the weights: output features"},
       {"k", "K", "columns of the weights: input features"},
-      {"a", "TYPE", "activations: float16 (default) or bfloat16"},
+      {"a", "TYPE",
+       "activations: float16 (default), bfloat16, float8e4m3, float8e5m2, "
+       "int8, "
+       "int4 or float4e2m1"},
+      {"a-scale", "KIND",
+       "scales of 8- and 4-bit activations: token (default), group, tensor or "
+       "none"},
+      {"a-group", "G",
+       "activations along K that share a scale: 16 to 1024; with "
+       "--a-scale=group"},
       {"b", "TYPE",
        "weights: int4 (default) or another type of at most 8 bits, such as "
        "uint3, int8, float8e4m3; or mxfp4, mxfp8, nvfp4, which set the scales "
        "too"},
-      {"c", "TYPE", "output; the type of the activations unless given"},
+      {"c", "TYPE",
+       "output: float16 or bfloat16; the type of the activations where it is "
+       "one of these, else float16, unless given"},
       {"group", "G",
        "weights along K that share a scale: 16 to 256, or 0 (default) for one "
        "scale per channel"},
@@ -84,8 +116,10 @@ Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
   problem.layer.k = k;
   problem.layer.a = a;
   problem.layer.b = b;
-  problem.layer.c = a;
-  problem.layer.b_scale_type = a;
+  const bool narrow = a.bits() < 16;
+  problem.layer.c = narrow ? kFloat16 : a;
+  problem.layer.b_scale_type = narrow ? kFloat16 : a;
+  problem.layer.a_scale = narrow ? InputScale::kToken : InputScale::kNone;
   problem.layer.b_scale =
       group == 0 ? ScaleGranularity::kChannel : ScaleGranularity::kGroup;
   problem.layer.b_group = group;
@@ -130,28 +164,27 @@ absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args) {
   if (!is_preset) {
     HONE_ASSIGN_OR_RETURN(b, TypeFlag(args, "b", kInt4));
   }
-  HONE_ASSIGN_OR_RETURN(const DataType c, TypeFlag(args, "c", a));
   HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> group,
                         args.Int("group", 0, kMaxDimension));
   Problem problem =
       DenseProblem(*n, *k, a, b, group.value_or(0), args.Has("bias"));
-  problem.layer.c = c;
+  HONE_ASSIGN_OR_RETURN(problem.layer.c, TypeFlag(args, "c", problem.layer.c));
+  HONE_ASSIGN_OR_RETURN(problem.layer.a_scale,
+                        KindFlag(args, "a-scale",
+                                 {InputScale::kNone, InputScale::kTensor,
+                                  InputScale::kToken, InputScale::kGroup},
+                                 problem.layer.a_scale));
+  HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> a_group,
+                        args.Int("a-group", 0, kMaxDimension));
+  problem.layer.a_group = a_group.value_or(0);
   if (is_preset) {
     HONE_RETURN_IF_ERROR(ApplyPreset(args.Get("b"), problem.layer));
   }
-  if (const std::string zero = args.Get("zero-point"); !zero.empty()) {
-    bool known = false;
-    for (const ZeroPoint kind :
-         {ZeroPoint::kNone, ZeroPoint::kInteger, ZeroPoint::kFloat}) {
-      if (zero != ToString(kind)) continue;
-      problem.layer.zero_point = kind;
-      known = true;
-    }
-    if (!known) {
-      return UsageError(absl::StrCat("--zero-point is '", zero,
-                                     "'; it must be none, integer or float"));
-    }
-  }
+  HONE_ASSIGN_OR_RETURN(
+      problem.layer.zero_point,
+      KindFlag(args, "zero-point",
+               {ZeroPoint::kNone, ZeroPoint::kInteger, ZeroPoint::kFloat},
+               problem.layer.zero_point));
   if (absl::Status status = problem.Validate(); !status.ok())
     return UsageError(WithFlagNames(status.message()));
   return problem;

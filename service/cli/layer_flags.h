@@ -21,8 +21,10 @@ bool HasLayerFlags(const ParsedArgs& args);
 // The problem that LayerFlags() describe. Usage errors name the flag.
 absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args);
 
-// A dense layer whose output, scales and activations share the type `a`;
-// group 0 gives one scale per channel. Not validated.
+// A dense layer whose output, scales and activations share the type `a`, or
+// where that has less than 16 bits, whose output and scales are float16 and
+// whose activations have a scale per token; group 0 gives one scale of the
+// weights per channel. Not validated.
 Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
                      int64_t group, bool bias);
 

@@ -1,6 +1,8 @@
 // hone-client-check: fetches a problem's table from honed as any client does,
 // runs its kernels through the client and checks them against the CPU oracle.
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -55,6 +57,7 @@ struct Outcome {
 // The operands of the problem on the host, with random values.
 struct HostOperands {
   std::vector<uint16_t> a;
+  std::vector<float> a_scales;
   QuantizedWeights weights;
   std::vector<uint16_t> bias;
 };

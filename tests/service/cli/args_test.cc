@@ -100,6 +100,26 @@ TEST(LayerFlagsTest, ScalesAndOutputFollowTheActivations) {
   EXPECT_EQ(*problem, expected);
 }
 
+TEST(LayerFlagsTest, NarrowActivationsHaveScales) {
+  const auto token =
+      ProblemFromFlags(*Parse({"--n=64", "--k=128", "--a=float8e4m3"}));
+  ASSERT_TRUE(token.ok()) << token.status();
+  EXPECT_EQ(token->layer.a_scale, InputScale::kToken);
+  EXPECT_EQ(token->layer.c, kFloat16);
+  EXPECT_EQ(token->layer.b_scale_type, kFloat16);
+  const auto group = ProblemFromFlags(
+      *Parse({"--n=64", "--k=128", "--a=int8", "--b=int8", "--c=bfloat16",
+              "--a-scale=group", "--a-group=64"}));
+  ASSERT_TRUE(group.ok()) << group.status();
+  EXPECT_EQ(group->layer.a_scale, InputScale::kGroup);
+  EXPECT_EQ(group->layer.a_group, 64);
+  EXPECT_EQ(group->layer.c, kBfloat16);
+  EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--a=int8", "--a-scale=row"}),
+              HasSubstr("one of none, tensor, token, group"));
+  EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--a=int8", "--a-group=32"}),
+              HasSubstr("--a-group is 32"));
+}
+
 TEST(LayerFlagsTest, PresetsAndZeroPoints) {
   const auto mxfp4 =
       ProblemFromFlags(*Parse({"--n=64", "--k=128", "--b=mxfp4"}));
@@ -115,7 +135,7 @@ TEST(LayerFlagsTest, PresetsAndZeroPoints) {
   EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--b=nvfp4", "--group=16"}),
               HasSubstr("--group cannot stand beside --b=nvfp4"));
   EXPECT_THAT(ProblemError({"--n=8", "--k=8", "--b=uint4", "--zero-point=7"}),
-              HasSubstr("none, integer or float"));
+              HasSubstr("one of none, integer, float"));
 }
 
 TEST(LayerFlagsTest, CanonicalTextIsTheSameProblem) {

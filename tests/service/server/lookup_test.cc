@@ -197,7 +197,7 @@ TEST(Lookup, TheHeuristicCoversEveryM) {
 
 TEST(Lookup, AProblemWithoutAKernelSaysSo) {
   Problem problem = Layer(4096, 4096);
-  problem.layer.a = kFloat8e4m3;
+  problem.layer.b = DataType::Float(6, 1);
   const auto answer = Index({}).GetConfig(problem, Gpu(), 1);
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(answer.status()), "NO_KERNEL");

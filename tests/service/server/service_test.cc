@@ -420,7 +420,7 @@ TEST(Service, BadRequestsNameTheirFields) {
             "m");
 
   Problem no_kernel = SmallProblem();
-  no_kernel.layer.a = kFloat8e4m3;
+  no_kernel.layer.b = DataType::Float(6, 1);
   const absl::Status unimplemented = daemon.GetConfig(no_kernel, 1).status();
   EXPECT_EQ(unimplemented.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(unimplemented), "NO_KERNEL");

@@ -130,9 +130,10 @@ TEST(OperandsTest, TheSmallestScaleStaysNormal) {
 TEST(OperandsTest, RefusalsNameTheField) {
   Problem problem = MakeProblem(64, 64);
   problem.layer.a = kFloat8e4m3;
+  problem.layer.b = kInt8;
   const absl::Status status = CheckOperands(problem);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("layer.a = float8e4m3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer.b = int8"));
 }
 
 TEST(HelperKernelsTest, CompileForEveryArchitectureWithoutSpills) {
@@ -165,11 +166,11 @@ std::string EmulatedSource(const Problem& problem, int64_t m, uint64_t seed) {
             "__device__ void hone_fill_weights("},
            {"extern \"C\" __global__ void hone_fill_scales(",
             "__device__ void hone_fill_scales("}}),
-      "__device__ WeightFormat Format() { return {", f.bits, ",", f.code_layout,
-      ",", f.stored_xor, ",", f.format, ",", f.scale_format, ",", f.zero_format,
-      ",", f.scale_bits, ",", f.zero_bits, ",", f.block, ",", f.group, ",",
-      f.group_n, ",", f.groups, ",", f.entry_bytes, ",", f.entry_scale_bytes,
-      ",", f.tensor_scale, ",", f.tensor_offset, "}; }\n",
+      "__device__ WeightFormat Format() { return {", f.bits, ",", f.width, ",",
+      f.code_layout, ",", f.stored_xor, ",", f.format, ",", f.scale_format, ",",
+      f.zero_format, ",", f.scale_bits, ",", f.zero_bits, ",", f.block, ",",
+      f.group, ",", f.group_n, ",", f.groups, ",", f.entry_bytes, ",",
+      f.entry_scale_bytes, ",", f.tensor_scale, ",", f.tensor_offset, "}; }\n",
       "extern \"C\" __global__ void fill(U32* b, unsigned char* s, int) {\n",
       "  hone_fill_weights(b, ", layout::RoundUp(layer.n, 64), ", ",
       layout::RoundUp(layer.k, 64), ", ", layer.k, ", ", seed,
@@ -178,9 +179,13 @@ std::string EmulatedSource(const Problem& problem, int64_t m, uint64_t seed) {
       absl::StrFormat(", %af, %af", ScaleBase(layer), TensorScale(layer)),
       ", Format());\n}\n",
       "extern \"C\" __global__ void reference(\n"
-      "    const unsigned short* a, const U32* b, const unsigned char* s,\n"
+      "    const unsigned char* a, const U32* b, const unsigned char* s,\n"
       "    const unsigned short* bias, unsigned char* c, const int* rows,\n"
-      "    int) {\n  hone_reference(a, b, s, ",
+      "    const float* a_scales, int) {\n  InputScales x = {",
+      layer.a_scale == InputScale::kNone ? "nullptr" : "a_scales", ", ",
+      layer.a_scale == InputScale::kTensor ? 0
+                                           : InputScaleCount(problem, m) / m,
+      ", ", layer.a_group, "};\n  hone_reference(a, x, b, s, ",
       layer.bias ? "bias" : "nullptr", ", rows, ", m, ", ", layer.n, ", ",
       layer.k, ", Format(), ", GeneratorType(layer.a), ", ",
       GeneratorType(layer.c), absl::StrFormat(", %a", MagnitudeFloor(layer)),
@@ -205,9 +210,25 @@ TEST(HelperKernelsTest, MakeTheHostsOperandsAndTheOraclesResults) {
                   ZeroPoint::kFloat),
         MakeLayer(70, 300, kFloat16, DataType::Float(0, 4),
                   {kBlock, kFloat32, 128, 64}),
-        mxfp4}) {
+        mxfp4,
+        MakeLayer(70, 130, kFloat8e4m3, kFloat8e4m3,
+                  {kBlock, kFloat32, 128, 64}),
+        MakeLayer(65, 90, kInt8, DataType::Uint(3), {kGroup, kFloat16, 32},
+                  ZeroPoint::kInteger),
+        MakeLayer(70, 100, kInt4, kInt4, {kChannel, kFloat32}),
+        MakeLayer(70, 100, kFloat4e2m1, DataType::Int(3),
+                  {kTensor, kFloat32})}) {
     Problem problem;
     problem.layer = layer;
+    // Of each kind one.
+    if (layer.a == kFloat8e4m3) {
+      problem.layer.a_scale = InputScale::kGroup;
+      problem.layer.a_group = 64;
+    } else if (layer.a == kInt8) {
+      problem.layer.a_scale = InputScale::kToken;
+    } else if (layer.a == kInt4) {
+      problem.layer.a_scale = InputScale::kTensor;
+    }
     problem.layer.bias = layer.n == 65;
     SCOPED_TRACE(problem.ToString());
     CompileRequest request;
@@ -247,7 +268,8 @@ TEST(HelperKernelsTest, MakeTheHostsOperandsAndTheOraclesResults) {
         Oracle(problem, kM, host->a, host->a_scales, host->weights, host->bias);
     std::vector<std::byte> out(kM * layer.n * 12);
     std::vector<int32_t> rows = {0, 1, 2};
-    auto a = host->a;
+    std::vector<std::byte> a = PackActivations(layer, host->a);
+    std::vector<float> a_scales = host->a_scales;
     auto bias = host->bias;
     bias.resize(layer.n);
     const auto read_only = [](auto& data) {
@@ -257,6 +279,7 @@ TEST(HelperKernelsTest, MakeTheHostsOperandsAndTheOraclesResults) {
     bindings[BufferRole::kB] = read_only(packed.b);
     bindings[BufferRole::kBScale] = read_only(packed.scales);
     bindings[BufferRole::kA] = read_only(a);
+    bindings[BufferRole::kAScale] = read_only(a_scales);
     bindings[BufferRole::kBias] = read_only(bias);
     bindings[BufferRole::kC] = {out.data(), out.size(), true, false};
     bindings[BufferRole::kWorkspace] = read_only(rows);
@@ -268,6 +291,7 @@ TEST(HelperKernelsTest, MakeTheHostsOperandsAndTheOraclesResults) {
                  {LaunchArg::Kind::kBuffer, BufferRole::kBias, 0},
                  {LaunchArg::Kind::kBuffer, BufferRole::kC, 0},
                  {LaunchArg::Kind::kBuffer, BufferRole::kWorkspace, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kAScale, 0},
                  {LaunchArg::Kind::kInt32, BufferRole::kA, 0}};
     plan.workspace_bytes = rows.size() * 4;
     stats = emulator::Execute(*module, plan, bindings, {});
