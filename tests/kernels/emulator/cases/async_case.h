@@ -1,6 +1,6 @@
 // Launches of asynchronous instructions with the output that the PTX ISA's
 // words give, worked out without the emulator. The emulator's tests run them
-// on the CPU under many schedules, and tests/gpu on a Hopper GPU.
+// on the CPU under many schedules, and hone-async-vectors on a Hopper GPU too.
 #ifndef HONE_TESTS_KERNELS_EMULATOR_CASES_ASYNC_CASE_H_
 #define HONE_TESTS_KERNELS_EMULATOR_CASES_ASYNC_CASE_H_
 
@@ -11,6 +11,7 @@
 
 #include "absl/strings/string_view.h"
 #include "kernels/codegen/launch_plan.h"
+#include "tests/kernels/emulator/cases/instruction_case.h"
 
 namespace hone::emulator {
 
@@ -21,6 +22,13 @@ struct AsyncCase {
   // What is in the buffers before; BufferRole::kC is written.
   std::map<BufferRole, std::vector<uint8_t>> buffers;
   std::vector<uint8_t> expected;  // of kC after
+  // Of float sums that are not exact (the kNear kinds): what an error is
+  // relative to, per word of kC, and the bounds for the emulator and for
+  // hardware, as in InstructionCase.
+  Compare compare = Compare::kBits;
+  std::vector<double> magnitude;
+  double emulator_bound = 0;
+  double device_bound = 0;
 };
 
 void AddBulkCopyCases(std::vector<AsyncCase>* out);    // and mbarriers

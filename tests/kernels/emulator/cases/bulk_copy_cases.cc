@@ -32,6 +32,14 @@ AsyncCase Simple(const std::string& kernel, uint32_t threads,
   return c;
 }
 
+// kernel(in, out) of a cluster of two.
+AsyncCase Pair(const std::string& kernel, std::vector<uint8_t> in,
+               std::vector<uint8_t> expected) {
+  AsyncCase c = Simple(kernel, 64, std::move(in), std::move(expected));
+  c.plan.grid = c.plan.cluster = {2, 1, 1};
+  return c;
+}
+
 template <typename T>
 AsyncCase Reduce(const std::string& kernel, std::mt19937& random,
                  std::function<T(T, T)> combine) {
@@ -75,10 +83,21 @@ void AddBulkCopyCases(std::vector<AsyncCase>* out) {
     out->push_back(Simple(kernel, 64, BytesOfVector(Counting(64)),
                           BytesOfVector(Counting(64, 1))));
   }
-  for (const char* kernel : {"fence_after_barrier", "fence_of_one"}) {
+  for (const char* kernel : {"bulk_load", "bulk_prefetch", "bulk_copy_own",
+                             "fence_after_barrier", "fence_of_one"}) {
     out->push_back(Simple(kernel, 64, BytesOfVector(Counting(64)),
                           BytesOfVector(Counting(64))));
   }
+  const std::vector<uint8_t> both = BytesOfVector(Counting(128));
+  std::vector<uint32_t> crossed = Counting(64, 64), twice = Counting(64);
+  for (uint32_t i = 0; i < 64; ++i) {
+    crossed.push_back(i);
+    twice.push_back(i);
+  }
+  out->push_back(Pair("bulk_copy_same", both, both));
+  out->push_back(Pair("bulk_copy_peer", both, BytesOfVector(crossed)));
+  out->push_back(Pair("bulk_multicast", BytesOfVector(Counting(64)),
+                      BytesOfVector(twice)));
   std::vector<uint32_t> sums(32);
   for (uint32_t i = 0; i < 32; ++i) sums[i] = 5 + i + i + 32;
   out->push_back(Simple("reduce_shared", 64, BytesOfVector(Counting(64)),

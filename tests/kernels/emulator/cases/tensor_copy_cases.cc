@@ -1,11 +1,14 @@
 // Tensor copies of boxes of one to five dimensions: testdata/async_copies.cu.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/codegen/tensor_map.h"
+#include "kernels/emulator/float_format.h"
 #include "tests/kernels/emulator/cases/async_case.h"
 
 namespace hone::emulator {
@@ -104,6 +107,13 @@ std::vector<Box> Boxes() {
       MakeBox(E::kF16, {64, 6, 5, 4}, {32, 3, 2, 3}, {8, 4, 1, 2}, S::k64B),
       MakeBox(E::kF64, {4, 3, 3, 3, 3}, {2, 2, 2, 2, 2}, {1, 1, 2, 0, 2}),
       MakeBox(E::kU16, {32, 20, 6}, {8, 9, 4}, {8, 13, 1}),
+      // Every swizzle, wholly inside and ragged on each side.
+      MakeBox(E::kF16, {64, 64}, {64, 64}, {0, 0}, S::k128B),
+      MakeBox(E::kU8, {160, 50}, {128, 24}, {-16, -7}, S::k128B),
+      MakeBox(E::kF32, {40, 50}, {16, 24}, {32, 40}, S::k64B),
+      MakeBox(E::kU32, {24, 30}, {8, 40}, {20, -5}, S::k32B),
+      MakeBox(E::kU64, {20, 11}, {20, 8}, {-3, 7}),
+      MakeBox(E::kU32, {32, 5, 4}, {32, 3, 2}, {0, 3, 3}, S::k128B),
   };
   for (size_t i : {1, 2, 3}) out[i].map.fill = TensorMap::Fill::kNan;
   // Every third row and every second plane.
@@ -160,30 +170,167 @@ AsyncCase LoadCase(const Box& box, std::mt19937& random) {
   return c;
 }
 
-AsyncCase StoreCase(Box box, bool add, std::mt19937& random) {
+// Combines element `from` into `to`.
+using Combine = std::function<void(uint8_t* to, const uint8_t* from)>;
+
+template <typename T>
+Combine CombineAs(std::function<T(T, T)> f) {
+  return [f = std::move(f)](uint8_t* to, const uint8_t* from) {
+    T a, b;
+    std::memcpy(&a, to, sizeof(T));
+    std::memcpy(&b, from, sizeof(T));
+    a = f(a, b);
+    std::memcpy(to, &a, sizeof(T));
+  };
+}
+
+// Stores into C. Without `combine` elements replace what is there.
+AsyncCase StoreCase(Box box, const std::string& kernel,
+                    std::vector<int32_t> ints, std::vector<uint8_t> in,
+                    std::vector<uint8_t> before, const Combine& combine) {
   box.map.fill = TensorMap::Fill::kZeros;
   box.map.buffer = BufferRole::kC;
   const TensorMap& map = box.map;
-  const int32_t bytes = static_cast<int32_t>(CopiedBytes(map));
   const uint32_t element = BytesOf(map.element);
-  AsyncCase c = Case("store", box, BufferRole::kA, {bytes, add});
-  const auto& in = c.buffers[BufferRole::kA] = RandomBytes(bytes, random);
-  c.expected = c.buffers[BufferRole::kC] =
-      RandomBytes(TensorBytes(map), random);
+  AsyncCase c = Case(kernel, box, BufferRole::kA, std::move(ints));
+  c.expected = c.buffers[BufferRole::kC] = std::move(before);
   ForBox(box, [&](int64_t position, int64_t address) {
     if (address < 0) return;
     const uint8_t* from = &in[Swizzled(map.swizzle, position * element)];
     uint8_t* to = &c.expected[address];
-    if (add) {
-      uint32_t a = 0, b = 0;
-      std::memcpy(&a, to, 4);
-      std::memcpy(&b, from, 4);
-      a += b;
-      std::memcpy(to, &a, 4);
+    if (combine) {
+      combine(to, from);
     } else {
       std::memcpy(to, from, element);
     }
   });
+  c.buffers[BufferRole::kA] = std::move(in);
+  return c;
+}
+
+AsyncCase StoreCase(const Box& box, bool add, std::mt19937& random) {
+  const int32_t bytes = static_cast<int32_t>(CopiedBytes(box.map));
+  return StoreCase(
+      box, "store", {bytes, add}, RandomBytes(bytes, random),
+      RandomBytes(TensorBytes(box.map), random),
+      add ? CombineAs<uint32_t>(std::plus<uint32_t>()) : Combine());
+}
+
+// The reductions of tensors by element: cp.reduce.async.bulk.tensor takes the
+// type from the tensor map.
+template <typename T>
+void AddReductions(
+    TensorMap::Element element, const std::string& type,
+    std::vector<std::pair<std::string, std::function<T(T, T)>>> operations,
+    std::function<T(std::mt19937&)> draw, std::mt19937& random,
+    std::vector<AsyncCase>* out) {
+  for (const auto& [name, f] : operations) {
+    const uint64_t columns = 96 / sizeof(T);
+    const uint32_t box_columns = 64 / sizeof(T);
+    const Box box =
+        MakeBox(element, {columns, 20}, {box_columns, 12},
+                {static_cast<int32_t>(columns - box_columns / 2), -3},
+                TensorMap::Swizzle::k64B);
+    const auto values = [&](uint64_t bytes) {
+      std::vector<T> v(bytes / sizeof(T));
+      for (T& x : v) x = draw(random);
+      return BytesOfVector(v);
+    };
+    const int32_t bytes = static_cast<int32_t>(CopiedBytes(box.map));
+    out->push_back(StoreCase(box, absl::StrCat("reduce2_", name), {bytes},
+                             values(bytes), values(TensorBytes(box.map)),
+                             CombineAs<T>(f)));
+    AsyncCase& c = out->back();
+    c.plan.kernel_name = absl::StrCat("reduce2_", name);
+    c.plan.args.resize(5);
+    c.name = absl::StrCat("tensor_", name, "_", type);
+  }
+}
+
+template <typename Format>
+void AddHalfReductions(TensorMap::Element element, const std::string& type,
+                       std::mt19937& random, std::vector<AsyncCase>* out) {
+  const auto as_halves = [](std::function<double(double, double)> f) {
+    return [f](uint16_t a, uint16_t b) {
+      return Encode16<Format>(f(Decode16<Format>(a), Decode16<Format>(b)));
+    };
+  };
+  AddReductions<uint16_t>(
+      element, type,
+      {{"add", as_halves(std::plus<double>())},
+       {"min", as_halves([](double a, double b) { return std::min(a, b); })},
+       {"max", as_halves([](double a, double b) { return std::max(a, b); })}},
+      [](std::mt19937& r) {
+        return Encode16<Format>(static_cast<int>(r() % 101) - 50);
+      },
+      random, out);
+}
+
+void AddReductionCases(std::mt19937& random, std::vector<AsyncCase>* out) {
+  using E = TensorMap::Element;
+  const auto bits = [](std::mt19937& r) { return static_cast<uint32_t>(r()); };
+  AddReductions<uint32_t>(
+      E::kU32, "u32",
+      {{"add", std::plus<uint32_t>()},
+       {"min", [](uint32_t a, uint32_t b) { return std::min(a, b); }},
+       {"max", [](uint32_t a, uint32_t b) { return std::max(a, b); }},
+       {"inc", [](uint32_t a, uint32_t b) { return a >= b ? 0 : a + 1; }},
+       {"dec",
+        [](uint32_t a, uint32_t b) { return a == 0 || a > b ? b : a - 1; }},
+       {"and", std::bit_and<uint32_t>()},
+       {"or", std::bit_or<uint32_t>()},
+       {"xor", std::bit_xor<uint32_t>()}},
+      bits, random, out);
+  AddReductions<int32_t>(
+      E::kS32, "s32",
+      {{"min", [](int32_t a, int32_t b) { return std::min(a, b); }},
+       {"max", [](int32_t a, int32_t b) { return std::max(a, b); }}},
+      [](std::mt19937& r) { return static_cast<int32_t>(r()); }, random, out);
+  AddReductions<uint64_t>(
+      E::kU64, "u64",
+      {{"add", std::plus<uint64_t>()},
+       {"min", [](uint64_t a, uint64_t b) { return std::min(a, b); }},
+       {"xor", std::bit_xor<uint64_t>()}},
+      [](std::mt19937& r) { return uint64_t{r()} << 32 | r(); }, random, out);
+  AddReductions<float>(
+      E::kF32, "f32", {{"add", std::plus<float>()}},
+      [](std::mt19937& r) {
+        return static_cast<float>(static_cast<int>(r() % 2001) - 1000);
+      },
+      random, out);
+  AddHalfReductions<Half>(E::kF16, "f16", random, out);
+  AddHalfReductions<BFloat>(E::kBF16, "bf16", random, out);
+}
+
+// Two CTAs of a cluster load the upper and the lower half of a box into both.
+AsyncCase MulticastCase(TensorMap::Swizzle swizzle, std::mt19937& random) {
+  const Box half =
+      MakeBox(TensorMap::Element::kF16, {40, 29}, {16, 16}, {32, 0}, swizzle);
+  const int32_t bytes = static_cast<int32_t>(CopiedBytes(half.map));
+  AsyncCase c;
+  c.source = AsyncSource("async_copies.cu");
+  c.plan.kernel_name = "multicast2";
+  c.plan.block = {64, 1, 1};
+  c.plan.grid = c.plan.cluster = {2, 1, 1};
+  c.plan.smem_bytes = 2048;
+  c.plan.tensor_maps = {half.map};
+  c.plan.args = {MapArg(0),          BufferArg(BufferRole::kC), IntArg(bytes),
+                 IntArg(half.at[0]), IntArg(half.at[1]),        IntArg(16)};
+  const auto& tensor = c.buffers[BufferRole::kA] =
+      RandomBytes(TensorBytes(half.map), random);
+  std::vector<uint8_t> loaded(2 * bytes, 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    Box box = half;
+    box.at[1] += 16 * rank;
+    ForBox(box, [&](int64_t position, int64_t address) {
+      if (address < 0) return;
+      std::memcpy(&loaded[rank * bytes + Swizzled(swizzle, position * 2)],
+                  &tensor[address], 2);
+    });
+  }
+  c.expected = loaded;
+  c.expected.insert(c.expected.end(), loaded.begin(), loaded.end());
+  c.buffers[BufferRole::kC].assign(c.expected.size(), 0xee);
   return c;
 }
 
@@ -202,6 +349,13 @@ void AddTensorCopyCases(std::vector<AsyncCase>* out) {
       out->back().name = absl::StrCat("tensor_add_", index);
     }
     ++index;
+  }
+  AddReductionCases(random, out);
+  for (const TensorMap::Swizzle swizzle :
+       {TensorMap::Swizzle::kNone, TensorMap::Swizzle::k32B}) {
+    out->push_back(MulticastCase(swizzle, random));
+    out->back().name =
+        absl::StrCat("tensor_multicast_", static_cast<int>(swizzle));
   }
 }
 

@@ -2,12 +2,14 @@
 // kernel. The layouts are written down here anew, from the PTX ISA's figures.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kernels/emulator/float_format.h"
+#include "kernels/config/data_type.h"
 #include "tests/kernels/emulator/cases/async_case.h"
 
 namespace hone::emulator {
@@ -22,6 +24,7 @@ struct Shape {
   bool mn_a = false, mn_b = false;  // MN-major
   int scale_a = 1, scale_b = 1;
   bool accumulate = true;
+  bool real = false;  // values with fractions, whose sums are not exact
 };
 
 bool IsInteger(const Shape& c) { return c.type_d == "s32"; }
@@ -30,22 +33,21 @@ int ElementBytes(const Shape& c) {
 }
 int Registers(const Shape& c) { return c.type_d == "f16" ? c.n / 4 : c.n / 2; }
 
-// Small values that every type holds exactly.
-int Value(const std::string& type, std::mt19937& random) {
-  const int v = static_cast<int>(random() % 9);
-  return type == "u8" ? v : v - 4;
+DataType TypeOf(const std::string& name) {
+  if (name == "f16") return kFloat16;
+  if (name == "bf16") return kBfloat16;
+  if (name == "e4m3") return kFloat8e4m3;
+  if (name == "e5m2") return kFloat8e5m2;
+  return name == "s8" ? kInt8 : DataType::Uint(8);
 }
 
-uint32_t Encode(const std::string& type, int v) {
-  if (type == "f16") return Encode16<Half>(v);
-  if (type == "bf16") return Encode16<BFloat>(v);
-  if (type == "s8" || type == "u8") return static_cast<uint8_t>(v);
-  // Powers of two and three halves of them, from the formats' definitions.
-  const int magnitude = std::abs(v);
-  const uint32_t sign = v < 0 ? 0x80 : 0;
-  static constexpr uint32_t kE4M3[] = {0x00, 0x38, 0x40, 0x44, 0x48};
-  static constexpr uint32_t kE5M2[] = {0x00, 0x3c, 0x40, 0x42, 0x44};
-  return sign | (type == "e4m3" ? kE4M3 : kE5M2)[magnitude];
+// Any integer; small ones of a float type, which all of them hold; or real.
+double Value(const DataType& type, bool real, std::mt19937& random) {
+  if (type.is_integer()) return type.Decode(random() % 256);
+  if (!real) return static_cast<int>(random() % 9) - 4;
+  // Most of them near 0, as activations are.
+  const double x = (static_cast<int>(random() % 2001) - 1000) * 1e-3;
+  return type.Decode(type.Encode(4 * x * std::abs(x)));
 }
 
 // Where element (mn, k) of an operand lies, in bytes from its start, and the
@@ -187,7 +189,9 @@ std::vector<Shape> Shapes() {
   for (int span : {16, 32, 64, 128}) {
     cases.push_back({"f16", "f16", "f32", 64, span, span});
     cases.push_back({"f16", "f16", "f32", 64, span, span, true, true});
+    cases.push_back({"bf16", "bf16", "f32", 32, span, span, true, false});
     cases.push_back({"s8", "u8", "s32", 32, span, span});
+    cases.push_back({"e5m2", "e4m3", "f32", 48, span, span});
   }
   cases.push_back({"f16", "f16", "f32", 8, 128, 32, true, false, -1, 1});
   cases.push_back({"f16", "f16", "f16", 96, 64, 128, false, true, 1, -1});
@@ -203,46 +207,72 @@ std::vector<Shape> Shapes() {
   cases.push_back({"u8", "s8", "s32", 24, 64, 32});
   cases.push_back({"u8", "u8", "s32", 8, 16, 16, false, false, 1, 1,
                    /*accumulate=*/false});
+  // Every pair of types, A in registers and in shared memory.
+  struct Types {
+    const char *a, *b, *d;
+  };
+  static constexpr Types kTypes[] = {
+      {"f16", "f16", "f32"},   {"f16", "f16", "f16"},   {"bf16", "bf16", "f32"},
+      {"e4m3", "e4m3", "f32"}, {"e4m3", "e4m3", "f16"}, {"e4m3", "e5m2", "f32"},
+      {"e4m3", "e5m2", "f16"}, {"e5m2", "e4m3", "f32"}, {"e5m2", "e4m3", "f16"},
+      {"e5m2", "e5m2", "f32"}, {"e5m2", "e5m2", "f16"}, {"s8", "s8", "s32"},
+      {"s8", "u8", "s32"},     {"u8", "s8", "s32"},     {"u8", "u8", "s32"}};
+  static constexpr int kN[] = {8, 256, 16, 128, 24, 192, 96};  // all types' own
+  size_t next = 0;
+  for (const Types& t : kTypes) {
+    for (int span_a : {0, 128}) {
+      cases.push_back({t.a, t.b, t.d, kN[next++ % std::size(kN)], span_a, 128});
+    }
+    if (std::string(t.d) == "s32") continue;
+    for (int span_a : {0, 64}) {
+      Shape shape{t.a, t.b, t.d, 8, span_a, 64};
+      shape.real = true;
+      cases.push_back(shape);
+    }
+  }
   return cases;
 }
 
-// Random operands, and the accumulators that come of them. All values are so
-// small that every sum is exact in every type.
+// Random operands, and the accumulators that come of them. Unless they are
+// real, every sum is exact in every type.
 AsyncCase MakeCase(const Shape& c, int index, const std::string& source,
                    std::mt19937& random) {
   const int bytes = ElementBytes(c), k_count = 32 / bytes;
   const int d_count = Registers(c);
-  std::vector<int> a(64 * k_count), b(c.n * k_count), d(64 * c.n);
-  for (int& x : a) x = Value(c.type_a, random);
-  for (int& x : b) x = Value(c.type_b, random);
-  for (int& x : d) x = static_cast<int>(random() % 33) - 16;
+  const DataType type_a = TypeOf(c.type_a), type_b = TypeOf(c.type_b);
+  std::vector<double> a(64 * k_count), b(c.n * k_count), d(64 * c.n);
+  for (double& x : a) x = Value(type_a, c.real, random);
+  for (double& x : b) x = Value(type_b, c.real, random);
+  for (double& x : d) x = static_cast<int>(random() % 33) - 16;
   std::vector<uint32_t> in(16896 + 128 * d_count, 0);
   auto* image = reinterpret_cast<uint8_t*>(in.data());
-  const auto put = [&](int offset, const std::string& type, int v) {
-    const uint32_t bits = Encode(type, v);
+  const auto put = [&](int offset, const DataType& type, double v) {
+    const uint32_t bits = type.Encode(v);
     std::memcpy(image + offset, &bits, bytes);
   };
   for (int m = 0; m < 64; ++m) {
     for (int k = 0; k < k_count; ++k) {
-      const int v = a[m * k_count + k];
+      const double v = a[m * k_count + k];
       if (c.span_a != 0) {
-        put(Layout(c.span_a, c.mn_a, bytes, 64).Offset(m, k), c.type_a, v);
+        put(Layout(c.span_a, c.mn_a, bytes, 64).Offset(m, k), type_a, v);
         continue;
       }
       // The warp's row, the register by row half and k half, then bytes.
       const int row = m % 16, word = k * bytes / 4;
       const int thread = m / 16 * 32 + row % 8 * 4 + word % 4;
       const int reg = row / 8 + 2 * (word / 4);
-      put((16384 + thread * 4 + reg) * 4 + k * bytes % 4, c.type_a, v);
+      put((16384 + thread * 4 + reg) * 4 + k * bytes % 4, type_a, v);
     }
   }
   for (int n = 0; n < c.n; ++n) {
     for (int k = 0; k < k_count; ++k) {
-      put(32768 + Layout(c.span_b, c.mn_b, bytes, c.n).Offset(n, k), c.type_b,
+      put(32768 + Layout(c.span_b, c.mn_b, bytes, c.n).Offset(n, k), type_b,
           b[n * k_count + k]);
     }
   }
+  AsyncCase result;
   std::vector<uint32_t> out(128 * d_count, 0);
+  if (c.real) result.magnitude.assign(out.size(), 0);
   for (int m = 0; m < 64; ++m) {
     for (int n = 0; n < c.n; ++n) {
       const int thread = m / 16 * 32 + m % 8 * 4 + n % 8 / 2;
@@ -251,26 +281,44 @@ AsyncCase MakeCase(const Shape& c, int index, const std::string& source,
       const int reg =
           halves ? n / 8 * 2 + upper : n / 8 * 4 + upper * 2 + n % 2;
       const int word = thread * d_count + reg;
-      int sum = 0;
+      double sum = 0, magnitude = 0;
       for (int k = 0; k < k_count; ++k) {
-        sum += a[m * k_count + k] * b[n * k_count + k];
+        const double product = a[m * k_count + k] * b[n * k_count + k];
+        sum += product;
+        magnitude += std::abs(product);
       }
       sum *= c.scale_a * c.scale_b;
-      if (c.accumulate) sum += d[m * c.n + n];
-      const auto encode = [&](int v) -> uint32_t {
-        if (halves) return uint32_t{Encode16<Half>(v)} << 16 * (n % 2);
+      if (c.accumulate) {
+        sum += d[m * c.n + n];
+        magnitude += std::abs(d[m * c.n + n]);
+      }
+      const auto encode = [&](double v) -> uint32_t {
+        if (halves) return kFloat16.Encode(v) << 16 * (n % 2);
         return c.type_d == "f32"
                    ? std::bit_cast<uint32_t>(static_cast<float>(v))
-                   : static_cast<uint32_t>(v);
+                   : static_cast<uint32_t>(static_cast<int64_t>(v));
       };
       in[16896 + word] |= encode(d[m * c.n + n]);
       out[word] |= encode(sum);
+      if (c.real) {
+        result.magnitude[word] = std::max(result.magnitude[word], magnitude);
+      }
     }
   }
-  AsyncCase result;
-  result.name = absl::StrCat("wgmma_n", c.n, "_", c.type_d, "_", c.type_a, "_",
-                             c.type_b, "_a", c.span_a, c.mn_a ? "t" : "", "_b",
-                             c.span_b, c.mn_b ? "t" : "");
+  result.name =
+      absl::StrCat("wgmma_n", c.n, "_", c.type_d, "_", c.type_a, "_", c.type_b,
+                   "_a", c.span_a, c.mn_a ? "t" : "", "_b", c.span_b,
+                   c.mn_b ? "t" : "", c.real ? "_real" : "");
+  if (c.real) {
+    // As for mma.sync (mma_cases.cc): the emulator rounds once; hardware cuts
+    // the aligned products off, of 8-bit operands as few as 13 bits below the
+    // greatest.
+    const bool halves = c.type_d == "f16";
+    result.compare = halves ? Compare::kNearHalves : Compare::kNearFloat;
+    result.emulator_bound = halves ? 0x1p-11 : 0x1p-23;
+    result.device_bound = (k_count + 8) * (bytes == 2 ? 0x1p-23 : 0x1p-13) +
+                          (halves ? 0x1p-9 : 0.0);
+  }
   result.source = source;
   result.plan.kernel_name = absl::StrCat("case", index);
   result.plan.block = {128, 1, 1};
@@ -285,14 +333,19 @@ AsyncCase MakeCase(const Shape& c, int index, const std::string& source,
 }  // namespace
 
 void AddWgmmaCases(std::vector<AsyncCase>* out) {
+  // So many kernels to a source: sources compile side by side.
+  constexpr size_t kPerSource = 12;
   const std::vector<Shape> shapes = Shapes();
-  std::string source;
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    source += KernelSource(shapes[i], static_cast<int>(i));
-  }
   std::mt19937 random(5);
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    out->push_back(MakeCase(shapes[i], static_cast<int>(i), source, random));
+  for (size_t first = 0; first < shapes.size(); first += kPerSource) {
+    const size_t end = std::min(first + kPerSource, shapes.size());
+    std::string source;
+    for (size_t i = first; i < end; ++i) {
+      source += KernelSource(shapes[i], static_cast<int>(i));
+    }
+    for (size_t i = first; i < end; ++i) {
+      out->push_back(MakeCase(shapes[i], static_cast<int>(i), source, random));
+    }
   }
 }
 

@@ -262,6 +262,111 @@ extern "C" __global__ void bulk_round(const u32* in, u32* out) {
   }
 }
 
+// Its steps, one kernel each: where a device refuses one, the others still say
+// something.
+extern "C" __global__ void bulk_load(const u32* in, u32* out) {
+  __shared__ __align__(128) u32 s[64];
+  __shared__ u64 b;
+  Setup(&b);
+  if (threadIdx.x == 0) {
+    Expect(&b, 256);
+    BulkLoad(s, in, 256, &b);
+  }
+  Wait(&b, 0);
+  out[threadIdx.x] = s[threadIdx.x];
+}
+extern "C" __global__ void bulk_prefetch(const u32* in, u32* out) {
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(in), "r"(256)
+                 : "memory");
+  }
+  out[threadIdx.x] = in[threadIdx.x];
+}
+__device__ __forceinline__ void CopyShared(u32 to, const void* from, u32 bytes, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+      "[%0], [%1], %2, [%3];" ::"r"(to),
+      "r"(Address(from)), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+// Within the CTA, whose shared memory is part of the cluster's.
+extern "C" __global__ void bulk_copy_own(const u32* in, u32* out) {
+  __shared__ __align__(128) u32 s[64], t[64];
+  __shared__ u64 b;
+  Setup(&b);
+  s[threadIdx.x] = in[threadIdx.x];
+  FenceProxy();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    Expect(&b, 256);
+    CopyShared(Address(t), s, 256, Address(&b));
+  }
+  Wait(&b, 0);
+  out[threadIdx.x] = t[threadIdx.x];
+}
+
+// --- two CTAs -------------------------------------------------------------------
+__device__ __forceinline__ u32 Rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ u32 In(u32 rank, const void* p) {
+  u32 address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(address)
+               : "r"(Address(p)), "r"(rank));
+  return address;
+}
+__device__ __forceinline__ void ClusterSync() {
+  asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+// Thread 0 initializes `b` for all CTAs of the cluster, and expects bytes.
+__device__ __forceinline__ void SetupCluster(u64* b, u32 bytes) {
+  if (threadIdx.x == 0) {
+    Init(b, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    Expect(b, bytes);
+  }
+  ClusterSync();
+}
+// Each CTA copies its half of `in` into the shared memory of CTA (its rank +
+// DISTANCE) % 2, and writes what it got.
+#define COPY_TO(NAME, DISTANCE)                                                   \
+  extern "C" __global__ void NAME(const u32* in, u32* out) {                      \
+    __shared__ __align__(128) u32 s[64], t[64];                                   \
+    __shared__ u64 b;                                                             \
+    const u32 rank = Rank(), to = (rank + DISTANCE) % 2;                          \
+    s[threadIdx.x] = in[rank * 64 + threadIdx.x];                                 \
+    FenceProxy();                                                                 \
+    SetupCluster(&b, 256);                                                        \
+    if (threadIdx.x == 0) CopyShared(In(to, t), s, 256, In(to, &b));              \
+    Wait(&b, 0);                                                                  \
+    out[rank * 64 + threadIdx.x] = t[threadIdx.x];                                \
+    ClusterSync();                                                                \
+  }
+COPY_TO(bulk_copy_same, 0)
+COPY_TO(bulk_copy_peer, 1)
+
+// Each CTA loads half of 256 bytes into both.
+extern "C" __global__ void bulk_multicast(const u32* in, u32* out) {
+  __shared__ __align__(128) u32 s[64];
+  __shared__ u64 b;
+  const u32 rank = Rank();
+  SetupCluster(&b, 256);
+  if (threadIdx.x == 0) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1], 128, [%2], %3;" ::"r"(Address(s + rank * 32)),
+        "l"(in + rank * 32), "r"(Address(&b)), "h"((short)3)
+        : "memory");
+  }
+  Wait(&b, 0);
+  out[rank * 64 + threadIdx.x] = s[threadIdx.x];
+  ClusterSync();
+}
+
 // out += in, element-wise, by every type; out holds what it had on entry in
 // its second half too.
 #define REDUCE_KERNEL(NAME, OP)                                                  \
@@ -500,3 +605,50 @@ TENSOR_KERNELS(2, "%2, %3")
 TENSOR_KERNELS(3, "%2, %3, %4")
 TENSOR_KERNELS(4, "%2, %3, %4, %5")
 TENSOR_KERNELS(5, "%2, %3, %4, %5, %7")
+
+// Each of two CTAs loads a box of `bytes` at its own row of boxes into both.
+extern "C" __global__ void multicast2(const __grid_constant__ TensorMap map, u32* out,
+                                      int bytes, int c0, int c1, int rows) {
+  extern __shared__ __align__(1024) u32 s[];
+  __shared__ u64 b;
+  const u32 rank = Rank();
+  SetupCluster(&b, 2 * bytes);
+  if (threadIdx.x == 0) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(
+            Address(s) + rank * bytes),
+        "l"(&map), "r"(c0), "r"(c1 + static_cast<int>(rank) * rows), "r"(Address(&b)),
+        "h"((short)3)
+        : "memory");
+  }
+  Wait(&b, 0);
+  for (int i = threadIdx.x; i < bytes / 2; i += blockDim.x) out[rank * bytes / 2 + i] = s[i];
+  ClusterSync();
+}
+
+// The box reduces the tensor by one operation.
+#define TENSOR_REDUCE(OP)                                                                \
+  extern "C" __global__ void reduce2_##OP(const __grid_constant__ TensorMap map,         \
+                                          const u32* in, int bytes, int c0, int c1) {    \
+    extern __shared__ __align__(1024) u32 s[];                                           \
+    for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) s[i] = in[i];              \
+    FenceProxy();                                                                        \
+    __syncthreads();                                                                     \
+    if (threadIdx.x == 0) {                                                              \
+      asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta." #OP              \
+                   ".bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),                      \
+                   "r"(c0), "r"(c1), "r"(Address(s))                                     \
+                   : "memory");                                                          \
+      Commit();                                                                          \
+      WaitAll();                                                                         \
+    }                                                                                    \
+  }
+TENSOR_REDUCE(add)
+TENSOR_REDUCE(min)
+TENSOR_REDUCE(max)
+TENSOR_REDUCE(inc)
+TENSOR_REDUCE(dec)
+TENSOR_REDUCE(and)
+TENSOR_REDUCE(or)
+TENSOR_REDUCE(xor)
