@@ -7,7 +7,6 @@
 
 #include "kernels/space/space.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/kernels/format_list.h"
 #include "tuner/measure/gpu_measurer.h"
 
 namespace hone {
@@ -27,33 +26,20 @@ class KernelsGpuTest : public GpuTest {
     return measurer.ok() ? *std::move(measurer) : nullptr;
   }
 
-  struct Job {
-    Problem problem;
-    TuningConfig config;
-  };
-
-  std::vector<BenchKernel> CompileAll(const std::vector<Job>& jobs) {
-    std::vector<BenchKernel> kernels(jobs.size());
+  std::vector<BenchKernel> CompileAll(
+      const Problem& problem, const std::vector<TuningConfig>& configs) {
+    std::vector<BenchKernel> kernels(configs.size());
     std::vector<std::thread> threads;
     const size_t count = std::max(1u, std::thread::hardware_concurrency());
     for (size_t t = 0; t < count; ++t) {
       threads.emplace_back([&, t] {
-        for (size_t i = t; i < jobs.size(); i += count) {
-          kernels[i] =
-              compiler_->Compile(jobs[i].problem, jobs[i].config, device_);
+        for (size_t i = t; i < configs.size(); i += count) {
+          kernels[i] = compiler_->Compile(problem, configs[i], device_);
         }
       });
     }
     for (std::thread& thread : threads) thread.join();
     return kernels;
-  }
-
-  std::vector<BenchKernel> CompileAll(
-      const Problem& problem, const std::vector<TuningConfig>& configs) {
-    std::vector<Job> jobs;
-    for (const TuningConfig& config : configs)
-      jobs.push_back({problem, config});
-    return CompileAll(jobs);
   }
 };
 
@@ -115,66 +101,6 @@ TEST_F(KernelsGpuTest, RandomLegalConfigsAreRightOnRaggedShapes) {
     }
   }
   printf("%d gates\n", gates);
-}
-
-// Every weight format on a ragged shape with two random legal configs and two
-// defaults. M runs over 1 to 257 across the formats; with
-// HONE_TEST_ALL_FORMATS=1 each format sees all of them.
-TEST_F(KernelsGpuTest, EveryFormatIsRight) {
-  const auto measurer = MakeMeasurer(/*timing=*/false);
-  ASSERT_NE(measurer, nullptr);
-  const bool all = std::getenv("HONE_TEST_ALL_FORMATS") != nullptr;
-  std::mt19937_64 random(11);
-  constexpr int64_t kMaxM = 257;
-  std::vector<Job> jobs;
-  for (const LayerConfig& format : AllFormats(1, 1)) {
-    Problem problem;
-    problem.layer = format;
-    problem.layer.n = 1 + static_cast<int64_t>(random() % 700);
-    problem.layer.k = 1 + static_cast<int64_t>(random() % 1500);
-    problem.layer.bias = random() % 2 == 0;
-    if (format.a == kFloat16 && random() % 4 == 0) {
-      problem.compute.accumulator = kFloat16;
-    }
-    ASSERT_TRUE(CheckProblem(problem, device_).ok()) << problem.ToString();
-    const std::vector<TuningConfig> configs =
-        Enumerate(problem, device_, kMaxM);
-    ASSERT_FALSE(configs.empty()) << problem.ToString();
-    for (int i = 0; i < 2; ++i) {
-      jobs.push_back({problem, configs[random() % configs.size()]});
-      jobs.push_back(
-          {problem, HeuristicDefault(problem, device_, i == 0 ? 1 : kMaxM)});
-    }
-  }
-  const std::vector<BenchKernel> kernels = CompileAll(jobs);
-  int gates = 0;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    const auto& [problem, config] = jobs[i];
-    ASSERT_TRUE(kernels[i].status.ok())
-        << problem.ToString() << config.ToString() << kernels[i].status;
-    if (i % 4 == 0) {
-      const absl::Status begun = measurer->Begin(problem, kMaxM, 5);
-      ASSERT_TRUE(begun.ok()) << begun;
-    }
-    const auto index = measurer->Add(config, kernels[i].cubin);
-    ASSERT_TRUE(index.ok());
-    std::vector<int64_t> ms = {1, kMaxM};
-    for (int64_t m = all ? 1 : 1 + static_cast<int64_t>(i % 32); m <= kMaxM;
-         m += all ? 1 : 32) {
-      ms.push_back(m);
-    }
-    for (const int64_t m : ms) {
-      const auto result = measurer->Gate(*index, m);
-      ASSERT_TRUE(result.ok()) << result.status();
-      EXPECT_EQ(ToString(result->outcome), "measured")
-          << problem.ToString() << "\n"
-          << config.ToString() << "\nM = " << m << ": " << result->detail;
-      ++gates;
-      // A lost context fails everything after it for no reason of its own.
-      ASSERT_NE(result->outcome, Outcome::kFault);
-    }
-  }
-  printf("%zu kernels, %d gates\n", jobs.size(), gates);
 }
 
 TEST_F(KernelsGpuTest, RoundsGivePlausibleTimes) {
