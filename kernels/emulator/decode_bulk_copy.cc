@@ -36,6 +36,27 @@ std::byte* GlobalBytes(Cta& cta, Warp& warp, uint32_t lane, uint64_t address,
   return data;
 }
 
+// Whether a copy of this kind may write shared memory of the CTA with `rank`.
+bool CheckRank(Cta& cta, Warp& warp, const BulkInstruction& bulk, uint32_t lane,
+               uint32_t rank) {
+  const bool own = rank == cta.rank();
+  if (bulk.to_cta && !own) {
+    cta.Fault(warp, lane,
+              absl::StrFormat("bulk copy to shared::cta in the CTA with rank "
+                              "%d; it must be the CTA that issues it, rank %d",
+                              rank, cta.rank()));
+    return false;
+  }
+  // An H200 stops at such a copy with an illegal instruction.
+  if (bulk.kind == Kind::kSharedToShared && !bulk.reduces && own) {
+    cta.Fault(warp, lane,
+              "bulk copy from shared memory to the CTA's own; the destination "
+              "must be in another CTA of the cluster");
+    return false;
+  }
+  return true;
+}
+
 void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
   const BulkInstruction& bulk = BulkOf(cta, inst);
   ForLanesWhile(mask, [&](uint32_t lane) {
@@ -59,7 +80,8 @@ void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       }
     } else if (bulk.kind != Kind::kPrefetch) {
       if (!BulkSharedOffset(cta, warp, inst, bulk.to, lane, bytes, 16,
-                            "bulk write", &piece.shared, &rank)) {
+                            "bulk write", &piece.shared, &rank) ||
+          !CheckRank(cta, warp, bulk, lane, rank)) {
         return false;
       }
     }
@@ -144,8 +166,9 @@ bool DecodeBulkCopy(InstructionDecoder& d) {
     if (!TakeSharedCta(d)) d.Fail("the source");
     if (!d.Take("bulk_group")) d.Fail("the completion");
   } else {
-    if (!d.Take("shared::cluster") && !TakeSharedCta(d)) {
-      d.Fail("the destination");
+    if (!d.Take("shared::cluster")) {
+      if (!TakeSharedCta(d)) d.Fail("the destination");
+      bulk.to_cta = true;
     }
     if (!reduces && d.Take("global")) {
       bulk.kind = Kind::kGlobalToShared;

@@ -127,6 +127,7 @@ struct BulkInstruction {
   uint32_t first_coordinate = kNone;
   uint32_t rank = 0;  // 0: not a tensor copy
   uint32_t cta_mask = kNone;
+  bool to_cta = false;  // to .shared::cta, which is the issuer's own
   bool reduces = false;
   uint8_t op = 0;    // AtomicOp
   uint8_t type = 0;  // Type; of tensor copies the map's

@@ -22,6 +22,9 @@ struct AsyncCase {
   // What is in the buffers before; BufferRole::kC is written.
   std::map<BufferRole, std::vector<uint8_t>> buffers;
   std::vector<uint8_t> expected;  // of kC after
+  // Of what the PTX ISA forbids: part of the fault that the emulator stops it
+  // with. Hardware may then do anything; `expected` is what one would hope for.
+  std::string refusal;
   // Of float sums that are not exact (the kNear kinds): what an error is
   // relative to, per word of kC, and the bounds for the emulator and for
   // hardware, as in InstructionCase.

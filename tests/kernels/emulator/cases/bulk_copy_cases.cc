@@ -1,5 +1,6 @@
 // mbarriers and bulk copies of contiguous bytes: testdata/async_copies.cu.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -52,6 +53,23 @@ AsyncCase Reduce(const std::string& kernel, std::mt19937& random,
   return Simple(kernel, 32, BytesOfVector(in), BytesOfVector(expected));
 }
 
+// Two times 32 addends, or their 32 sums.
+std::vector<float> SubnormalSums(bool sums) {
+  std::vector<float> first(32), second(32), flushed(32);
+  for (int i = 0; i < 32; ++i) {
+    first[i] = i % 2 == 0 ? 0x1p-132f * static_cast<float>(i) : 0x1p-126f;
+    second[i] = i % 4 < 2 ? 0x1p-120f : -0x1.8p-126f;
+    const float a = i % 2 == 0 ? 0.0f : first[i];
+    flushed[i] = a + second[i];
+    if (std::fabs(flushed[i]) < 0x1p-126f) {
+      flushed[i] = std::copysign(0.0f, flushed[i]);
+    }
+  }
+  if (sums) return flushed;
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 template <typename Format>
 AsyncCase ReduceHalves(const std::string& kernel,
                        std::function<int(int, int)> combine) {
@@ -83,8 +101,8 @@ void AddBulkCopyCases(std::vector<AsyncCase>* out) {
     out->push_back(Simple(kernel, 64, BytesOfVector(Counting(64)),
                           BytesOfVector(Counting(64, 1))));
   }
-  for (const char* kernel : {"bulk_load", "bulk_prefetch", "bulk_copy_own",
-                             "fence_after_barrier", "fence_of_one"}) {
+  for (const char* kernel :
+       {"bulk_load", "bulk_prefetch", "fence_after_barrier", "fence_of_one"}) {
     out->push_back(Simple(kernel, 64, BytesOfVector(Counting(64)),
                           BytesOfVector(Counting(64))));
   }
@@ -94,7 +112,12 @@ void AddBulkCopyCases(std::vector<AsyncCase>* out) {
     crossed.push_back(i);
     twice.push_back(i);
   }
+  constexpr char kOwn[] = "bulk copy from shared memory to the CTA's own";
+  out->push_back(Simple("bulk_copy_own", 64, BytesOfVector(Counting(64)),
+                        BytesOfVector(Counting(64))));
+  out->back().refusal = kOwn;
   out->push_back(Pair("bulk_copy_same", both, both));
+  out->back().refusal = kOwn;
   out->push_back(Pair("bulk_copy_peer", both, BytesOfVector(crossed)));
   out->push_back(Pair("bulk_multicast", BytesOfVector(Counting(64)),
                       BytesOfVector(twice)));
@@ -109,6 +132,12 @@ void AddBulkCopyCases(std::vector<AsyncCase>* out) {
                                   [](auto a, auto b) { return a + b; }));
   out->push_back(Reduce<float>("reduce_add_f32", random,
                                [](auto a, auto b) { return a + b; }));
+  // Subnormal addends and a subnormal sum count as 0 there, as for red.
+  AsyncCase subnormal =
+      Simple("reduce_add_f32", 32, BytesOfVector(SubnormalSums(false)),
+             BytesOfVector(SubnormalSums(true)));
+  subnormal.name = "reduce_add_f32_subnormal";
+  out->push_back(subnormal);
   out->push_back(Reduce<int32_t>(
       "reduce_min_s32", random, [](auto a, auto b) { return std::min(a, b); }));
   out->push_back(Reduce<uint32_t>(

@@ -234,28 +234,20 @@ extern "C" __global__ void count_of_zero(const u32* in, u32*) {
 
 // --- bulk copies --------------------------------------------------------------
 extern "C" __global__ void bulk_round(const u32* in, u32* out) {
-  __shared__ __align__(128) u32 s[64], t[64];
-  __shared__ u64 b[2];
-  Setup(&b[0]);
-  Setup(&b[1]);
+  __shared__ __align__(128) u32 s[64];
+  __shared__ u64 b;
+  Setup(&b);
   if (threadIdx.x == 0) {
-    Expect(&b[0], 256);
-    BulkLoad(s, in, 128, &b[0]);
-    BulkLoad(s + 32, in + 32, 128, &b[0]);
+    Expect(&b, 256);
+    BulkLoad(s, in, 128, &b);
+    BulkLoad(s + 32, in + 32, 128, &b);
   }
-  Wait(&b[0], 0);
+  Wait(&b, 0);
   s[threadIdx.x] += 1;
   FenceProxy();
   __syncthreads();
   if (threadIdx.x == 32) {
-    Expect(&b[1], 256);
-    asm volatile(
-        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
-        "[%0], [%1], 256, [%2];" ::"r"(Address(t)),
-        "r"(Address(s)), "r"(Address(&b[1]))
-        : "memory");
-    Wait(&b[1], 0);
-    BulkStore(out, t, 256);
+    BulkStore(out, s, 256);
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" ::"l"(in) : "memory");
     Commit();
     WaitRead();
@@ -289,7 +281,7 @@ __device__ __forceinline__ void CopyShared(u32 to, const void* from, u32 bytes, 
       "r"(Address(from)), "r"(bytes), "r"(barrier)
       : "memory");
 }
-// Within the CTA, whose shared memory is part of the cluster's.
+// Within the CTA, which the PTX ISA forbids.
 extern "C" __global__ void bulk_copy_own(const u32* in, u32* out) {
   __shared__ __align__(128) u32 s[64], t[64];
   __shared__ u64 b;
