@@ -33,7 +33,7 @@ void BulkCopies::Reset() {
 
 bool BulkCopies::NoteGlobal(const BulkCopy& copy, const Warp& warp,
                             uint32_t clock) {
-  if (copy.kind == Kind::kSharedToShared) return true;
+  if (copy.kind == Kind::kSharedToShared || copy.IsGeneric()) return true;
   for (const BulkPiece& piece : copy.pieces) {
     // Reductions are atomic, element by element.
     if (piece.end > piece.begin &&
@@ -52,7 +52,7 @@ bool BulkCopies::Issue(Cta& target, Warp& warp, BulkCopy copy) {
   const SharedAccess access = AccessOf(copy, warp);
   const bool to_shared = copy.kind != Kind::kSharedToGlobal;
   for (const BulkPiece& piece : copy.pieces) {
-    if (copy.kind == Kind::kGlobalToShared) break;
+    if (!copy.ReadsShared()) break;
     // What lies outside a tensor is not looked at.
     const uint32_t from = SourceOffset(copy, piece) + piece.begin;
     const uint32_t bytes = piece.end - piece.begin;
@@ -66,7 +66,8 @@ bool BulkCopies::Issue(Cta& target, Warp& warp, BulkCopy copy) {
   if (to_shared) {
     for (const BulkPiece& piece : copy.pieces) {
       const SharedFault fault = target.shared().BeginAsyncWrite(
-          piece.shared, piece.bytes, copy.reduce != nullptr, access);
+          piece.shared, piece.bytes, copy.reduce != nullptr, copy.IsGeneric(),
+          access);
       if (fault != SharedFault::kNone) {
         issuer.FaultShared(warp, copy.lane, fault, "bulk write", piece.shared,
                            piece.bytes, &target == &issuer ? nullptr : &target);
@@ -91,7 +92,7 @@ bool BulkCopies::Issue(Cta& target, Warp& warp, BulkCopy copy) {
 
 void BulkCopies::MarkSources() {
   for (const BulkCopy& copy : copies_) {
-    if (copy.kind == Kind::kGlobalToShared) continue;
+    if (!copy.ReadsShared()) continue;
     for (const BulkPiece& piece : copy.pieces) {
       copy.issuer->shared().MarkSource(SourceOffset(copy, piece), piece.bytes,
                                        /*in_flight=*/true);
@@ -142,7 +143,7 @@ void BulkCopies::Land(Cta& target, size_t index) {
   size_t at = 0;
   for (const BulkPiece& piece : copy.pieces) {
     std::byte* to = shared.data(piece.shared);
-    if (copy.kind == Kind::kSharedToShared) {
+    if (copy.kind != Kind::kGlobalToShared) {
       if (copy.reduce != nullptr) {
         copy.reduce(to, copy.data.data() + at, piece.bytes);
       } else {
@@ -158,8 +159,8 @@ void BulkCopies::Land(Cta& target, size_t index) {
         std::memcpy(to + piece.begin, piece.global, piece.end - piece.begin);
       }
     }
-    shared.LandAsync(piece.shared, piece.bytes, barrier.agent,
-                     barrier.tick + 1);
+    shared.LandAsync(piece.shared, piece.bytes, barrier.agent, barrier.tick + 1,
+                     copy.IsGeneric());
     total += piece.bytes;
   }
   barrier.landed_tick = barrier.tick + 1;
@@ -177,12 +178,12 @@ void BulkCopies::Land(Cta& target, size_t index) {
     for (uint32_t rank = 0; rank < cluster.size(); ++rank) {
       cluster.cta(rank).bulk().MarkSources();
     }
-    for (const BulkCopy& other : copies_) {
-      if (landed.reduce == nullptr || other.reduce == nullptr) continue;
-      if (other.kind != Kind::kSharedToShared) continue;
-      for (const BulkPiece& piece : other.pieces) {
-        shared.StayPending(piece.shared, piece.bytes);
-      }
+  }
+  for (const BulkCopy& other : copies_) {
+    if (landed.reduce == nullptr || other.reduce == nullptr) continue;
+    if (other.kind == Kind::kSharedToGlobal) continue;
+    for (const BulkPiece& piece : other.pieces) {
+      shared.StayPending(piece.shared, piece.bytes);
     }
   }
   std::string error;
@@ -279,9 +280,7 @@ std::string BulkCopies::DescribeReader(Cta& target, uint32_t offset) const {
   Cluster& cluster = target.cluster();
   for (uint32_t rank = 0; rank < cluster.size(); ++rank) {
     for (const BulkCopy& copy : cluster.cta(rank).bulk().copies_) {
-      if (copy.kind == Kind::kGlobalToShared || copy.issuer != &target) {
-        continue;
-      }
+      if (!copy.ReadsShared() || copy.issuer != &target) continue;
       for (const BulkPiece& piece : copy.pieces) {
         const uint32_t from = SourceOffset(copy, piece);
         if (offset < from || offset >= from + piece.bytes) continue;

@@ -1,4 +1,5 @@
-// Bulk and tensor copies in flight: cp.async.bulk and its reducing kin.
+// Bulk and tensor copies in flight: cp.async.bulk and its reducing kin; and
+// st.async and red.async, whose source is registers.
 //
 // A copy to shared memory completes on an mbarrier, a copy to global memory in
 // the bulk group of the thread that issued it. In between it may move its
@@ -53,6 +54,14 @@ struct BulkCopy {
   std::vector<std::byte> data;  // once read from shared memory
   bool read = false;
   bool written = false;
+
+  bool ReadsShared() const {
+    return kind == BulkInstruction::Kind::kSharedToGlobal ||
+           kind == BulkInstruction::Kind::kSharedToShared;
+  }
+  bool IsGeneric() const {
+    return kind == BulkInstruction::Kind::kRegisterToShared;
+  }
 };
 
 // The copies whose target is one CTA's shared memory, whichever CTA of the

@@ -143,6 +143,7 @@ void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
     warp.copy_arrivals.clear();
     warp.copies_landed.fill({kMbarrierAgents, 0});
     warp.bulk_committed.fill(0);
+    warp.carry_known = 0;
     warp.poll = MbarrierPoll();
     warp.async = AsyncRegisters();
     warp.async.registers.resize(kernel().async_register_count);

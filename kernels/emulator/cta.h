@@ -133,6 +133,9 @@ struct Warp {
   std::array<std::pair<uint32_t, uint32_t>, kWarpSize> copies_landed = {};
   // Bulk copies, likewise.
   std::array<uint32_t, kWarpSize> bulk_committed = {};
+  // The carry flag of each lane, and the lanes that have set it.
+  uint32_t carry = 0;
+  uint32_t carry_known = 0;
   MbarrierPoll poll;
   AsyncRegisters async;
 };

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/emulator/bulk_issue.h"
 #include "kernels/emulator/bulk_reduction.h"
+#include "kernels/emulator/cluster.h"
 #include "kernels/emulator/decoder.h"
 #include "kernels/emulator/lanes.h"
 
@@ -47,7 +48,13 @@ bool CheckRank(Cta& cta, Warp& warp, const BulkInstruction& bulk, uint32_t lane,
                               rank, cta.rank()));
     return false;
   }
-  // An H200 stops at such a copy with an illegal instruction.
+  if (bulk.kind == Kind::kSharedToShared && cta.cluster().size() == 1) {
+    // An H200 stops with an illegal instruction.
+    cta.Fault(warp, lane,
+              "bulk operation from shared to shared memory in a launch without "
+              "clusters");
+    return false;
+  }
   if (bulk.kind == Kind::kSharedToShared && !bulk.reduces && own) {
     cta.Fault(warp, lane,
               "bulk copy from shared memory to the CTA's own; the destination "

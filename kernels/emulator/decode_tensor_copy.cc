@@ -106,7 +106,8 @@ void Copy(Cta& cta, Warp& warp, const Instruction& inst, uint32_t mask) {
       }
     }
     std::string error;
-    if (!BoxPieces(map, address, coordinates, shared, write, cta.global(),
+    if (!CheckPlace(map, coordinates, write, &error) ||
+        !BoxPieces(map, address, coordinates, shared, write, cta.global(),
                    &copy.pieces, &error)) {
       cta.Fault(warp, lane, error);
       return false;

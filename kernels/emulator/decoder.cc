@@ -144,12 +144,16 @@ class FunctionDecoder {
         }
       }
       bool known = false;
-      for (auto* family :
-           {DecodeMbarrier, DecodeBulkCopy, DecodeTensorMapPrefetch,
-            DecodeWgmma, DecodeMove, DecodeInteger, DecodeFloat, DecodeCompare,
-            DecodeConvert, DecodeMemory, DecodeAtomicVector, DecodeAtomic,
-            DecodeAsyncCopy, DecodeCluster, DecodeControl, DecodeWarp,
-            DecodeMatrix, DecodeMatrixMove}) {
+      for (auto* family : {DecodeMbarrier,     DecodeBulkCopy,
+                           DecodeAsyncStore,   DecodeTensorMapPrefetch,
+                           DecodeWgmma,        DecodeMove,
+                           DecodeCarry,        DecodeInteger,
+                           DecodeFloat,        DecodeCompare,
+                           DecodeConvert,      DecodeMemory,
+                           DecodeAtomicVector, DecodeAtomic,
+                           DecodeAsyncCopy,    DecodeCluster,
+                           DecodeControl,      DecodeWarp,
+                           DecodeMatrix,       DecodeMatrixMove}) {
         if (family(decoder)) {
           known = true;
           break;

@@ -140,6 +140,7 @@ class InstructionDecoder {
 };
 
 // Each returns false when the name is not of its family.
+bool DecodeCarry(InstructionDecoder& d);
 bool DecodeInteger(InstructionDecoder& d);
 bool DecodeFloat(InstructionDecoder& d);
 bool DecodeCompare(InstructionDecoder& d);
@@ -154,6 +155,8 @@ bool DecodeMbarrier(InstructionDecoder& d);
 bool DecodeBulkCopy(InstructionDecoder& d);
 // The rest of a tensor copy, from ".tensor" or ".prefetch" on.
 void DecodeTensorCopy(InstructionDecoder& d, bool reduces);
+// st.async, red.async.
+bool DecodeAsyncStore(InstructionDecoder& d);
 bool DecodeTensorMapPrefetch(InstructionDecoder& d);
 bool DecodeWgmma(InstructionDecoder& d);
 bool DecodeControl(InstructionDecoder& d);

@@ -114,6 +114,7 @@ struct BulkInstruction {
     kGlobalToShared,
     kSharedToGlobal,
     kSharedToShared,
+    kRegisterToShared,  // st.async, red.async
     kPrefetch
   };
   struct Address {

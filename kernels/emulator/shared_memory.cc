@@ -300,18 +300,18 @@ bool SharedMemory::IsFenced(uint32_t agent, uint32_t lane, uint32_t write_clock,
 }
 
 SharedFault SharedMemory::BeginAsyncWrite(uint32_t offset, uint32_t bytes,
-                                          bool reduces,
+                                          bool reduces, bool generic,
                                           const SharedAccess& access) {
   const SharedFault fault = CheckWrite(offset, bytes, access, reduces);
   if (fault != SharedFault::kNone) return fault;
-  if (!remote_.Fenced(offset, bytes, *access.clock)) {
+  if (!generic && !remote_.Fenced(offset, bytes, *access.clock)) {
     return RemoteFault(SharedFault::kMissingProxyFence);
   }
   remote_.ForgetWrites(offset, bytes);
   const CtaClock& known = access.clock->Of(rank_);
   for (uint32_t b = offset; b < offset + bytes; ++b) {
     Shadow& s = shadow_[b];
-    if (s.initialized && !s.async &&
+    if (!generic && s.initialized && !s.async &&
         !IsFenced(s.agent, s.lane, s.write_clock, known)) {
       return WriterFault(b, SharedFault::kMissingProxyFence);
     }
@@ -332,9 +332,10 @@ SharedFault SharedMemory::BeginAsyncWrite(uint32_t offset, uint32_t bytes,
 }
 
 void SharedMemory::LandAsync(uint32_t offset, uint32_t bytes, uint32_t agent,
-                             uint32_t tick) {
+                             uint32_t tick, bool generic) {
   for (uint32_t b = offset; b < offset + bytes; ++b) {
     Shadow& s = shadow_[b];
+    if (generic) s.async = false;
     s.agent = agent;
     s.write_clock = tick;
     s.pending = false;

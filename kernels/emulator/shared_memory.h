@@ -86,12 +86,13 @@ class SharedMemory {
   void NoteProxyFence(uint32_t warp, uint32_t mask, uint32_t clock);
   // An operation is issued that will write: nobody may touch the bytes until
   // LandAsync(). Several reductions may be under way to the same bytes.
+  // `generic`: through the generic proxy (st.async), which needs no fence.
   SharedFault BeginAsyncWrite(uint32_t offset, uint32_t bytes, bool reduces,
-                              const SharedAccess& access);
+                              bool generic, const SharedAccess& access);
   // The bytes are there for whoever knows `agent` up to `tick`. Also ends a
   // cp.async whose completion an mbarrier tracks.
-  void LandAsync(uint32_t offset, uint32_t bytes, uint32_t agent,
-                 uint32_t tick);
+  void LandAsync(uint32_t offset, uint32_t bytes, uint32_t agent, uint32_t tick,
+                 bool generic = false);
   // Marks bytes, after a LandAsync of another operation, as still in flight.
   void StayPending(uint32_t offset, uint32_t bytes);
   // An operation is issued that will read. With access.warp = kNobody nothing

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/emulator/program.h"
 
 namespace hone::emulator {
@@ -118,17 +119,41 @@ bool BoxPieces(const TensorMap& map, uint64_t address,
   return true;
 }
 
-uint64_t FillPattern(const TensorMap& map) {
-  if (map.fill == TensorMap::Fill::kZeros) return 0;
-  switch (map.element) {
-    case TensorMap::Element::kF16:
-    case TensorMap::Element::kBF16:
-      return 0x7fff;
-    case TensorMap::Element::kF32:
-      return 0x7fffffff;
-    default:
-      return 0x7fffffffffffffff;
+// What an H200 answers with an illegal instruction, or with writes behind a
+// row; the PTX ISA is silent.
+bool CheckPlace(const TensorMap& map, const int32_t* coordinates, bool write,
+                std::string* error) {
+  const int64_t element = BytesOf(map.element);
+  if (coordinates[0] * element % 16 != 0) {
+    *error = absl::StrCat("misaligned: tensor copy at innermost coordinate ",
+                          coordinates[0], " of ", element,
+                          "-byte elements; it must be a multiple of 16 bytes");
+    return false;
   }
+  if (!write) return true;
+  for (size_t i = 0; i < map.dims.size(); ++i) {
+    if (coordinates[i] >= 0) continue;
+    *error = absl::StrCat("tensor store at coordinate ", coordinates[i],
+                          " of dimension ", i,
+                          "; stores and reductions must start at 0 or more");
+    return false;
+  }
+  const int64_t extent = static_cast<int64_t>(map.dims[0]);
+  if (extent * element % 16 != 0 && coordinates[0] < extent &&
+      coordinates[0] + map.box[0] > extent) {
+    *error = absl::StrCat(
+        "tensor store past the end of rows of ", extent * element,
+        " bytes: it would fill the last 16 bytes of each, which is what "
+        "hardware writes at once; the innermost dimension must be a multiple "
+        "of 16 bytes");
+    return false;
+  }
+  return true;
+}
+
+// Every 16 bits, whatever the element: so on an H200.
+uint64_t FillPattern(const TensorMap& map) {
+  return map.fill == TensorMap::Fill::kZeros ? 0 : 0x7ff77ff77ff77ff7;
 }
 
 }  // namespace hone::emulator

@@ -29,6 +29,10 @@ bool BoxPieces(const TensorMap& map, uint64_t address,
                GlobalMemory& global, std::vector<BulkPiece>* pieces,
                std::string* error);
 
+// Whether hardware can copy a box at `coordinates`; false with the reason.
+bool CheckPlace(const TensorMap& map, const int32_t* coordinates, bool write,
+                std::string* error);
+
 // The value that fills elements outside the tensor.
 uint64_t FillPattern(const TensorMap& map);
 

@@ -77,6 +77,10 @@ absl::Status EncodeTensorMap(const TensorMap& map, uint64_t buffer,
                      "; legal are multiples of 16"));
   }
   HONE_ASSIGN_OR_RETURN(const CudaDriver* cuda, CudaDriver::Get());
+  // The driver refuses a null pointer to no strides.
+  static constexpr cuuint64_t kNoStrides[1] = {};
+  const cuuint64_t* strides =
+      map.strides.empty() ? kNoStrides : map.strides.data();
   // The driver wants 64-byte alignment of what it writes.
   alignas(64) CUtensorMap encoded;
   HONE_RETURN_IF_ERROR(
@@ -84,9 +88,9 @@ absl::Status EncodeTensorMap(const TensorMap& map, uint64_t buffer,
                       &encoded, DataTypeOf(map.element),
                       static_cast<cuuint32_t>(map.dims.size()),
                       reinterpret_cast<void*>(address), map.dims.data(),
-                      map.strides.data(), map.box.data(),
-                      map.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-                      SwizzleOf(map.swizzle), PromotionOf(map.l2_promotion),
+                      strides, map.box.data(), map.element_strides.data(),
+                      CU_TENSOR_MAP_INTERLEAVE_NONE, SwizzleOf(map.swizzle),
+                      PromotionOf(map.l2_promotion),
                       map.fill == TensorMap::Fill::kNan
                           ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
                           : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),

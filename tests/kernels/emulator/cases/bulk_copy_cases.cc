@@ -1,6 +1,5 @@
 // mbarriers and bulk copies of contiguous bytes: testdata/async_copies.cu.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -53,19 +52,15 @@ AsyncCase Reduce(const std::string& kernel, std::mt19937& random,
   return Simple(kernel, 32, BytesOfVector(in), BytesOfVector(expected));
 }
 
-// Two times 32 addends, or their 32 sums.
+// Two times 32 addends, or their 32 sums; many are subnormal.
 std::vector<float> SubnormalSums(bool sums) {
-  std::vector<float> first(32), second(32), flushed(32);
+  std::vector<float> first(32), second(32), sum(32);
   for (int i = 0; i < 32; ++i) {
     first[i] = i % 2 == 0 ? 0x1p-132f * static_cast<float>(i) : 0x1p-126f;
-    second[i] = i % 4 < 2 ? 0x1p-120f : -0x1.8p-126f;
-    const float a = i % 2 == 0 ? 0.0f : first[i];
-    flushed[i] = a + second[i];
-    if (std::fabs(flushed[i]) < 0x1p-126f) {
-      flushed[i] = std::copysign(0.0f, flushed[i]);
-    }
+    second[i] = i % 4 < 2 ? 0x1p-127f : -0x1.8p-126f;
+    sum[i] = first[i] + second[i];
   }
-  if (sums) return flushed;
+  if (sums) return sum;
   first.insert(first.end(), second.begin(), second.end());
   return first;
 }
@@ -112,19 +107,41 @@ void AddBulkCopyCases(std::vector<AsyncCase>* out) {
     crossed.push_back(i);
     twice.push_back(i);
   }
-  constexpr char kOwn[] = "bulk copy from shared memory to the CTA's own";
   out->push_back(Simple("bulk_copy_own", 64, BytesOfVector(Counting(64)),
                         BytesOfVector(Counting(64))));
-  out->back().refusal = kOwn;
+  out->back().refusal =
+      "bulk operation from shared to shared memory in a launch without "
+      "clusters";
   out->push_back(Pair("bulk_copy_same", both, both));
-  out->back().refusal = kOwn;
+  out->back().refusal = "bulk copy from shared memory to the CTA's own";
   out->push_back(Pair("bulk_copy_peer", both, BytesOfVector(crossed)));
   out->push_back(Pair("bulk_multicast", BytesOfVector(Counting(64)),
                       BytesOfVector(twice)));
-  std::vector<uint32_t> sums(32);
-  for (uint32_t i = 0; i < 32; ++i) sums[i] = 5 + i + i + 32;
-  out->push_back(Simple("reduce_shared", 64, BytesOfVector(Counting(64)),
-                        BytesOfVector(sums)));
+  std::vector<uint32_t> sums(64), swapped(64);
+  for (uint32_t i = 0; i < 64; ++i) {
+    // Of rank i / 32: its two rows of 32.
+    sums[i] = 5 + (i / 32 * 64 + i % 32) * 2 + 32;
+    swapped[(i + 32) % 64] = sums[i];
+  }
+  out->push_back(Pair("reduce_same", both, BytesOfVector(sums)));
+  out->push_back(Pair("reduce_peer", both, BytesOfVector(swapped)));
+  out->push_back(Simple(
+      "reduce_alone", 64, BytesOfVector(Counting(64)),
+      BytesOfVector(std::vector<uint32_t>(sums.begin(), sums.begin() + 32))));
+  out->back().refusal =
+      "bulk operation from shared to shared memory in a launch without "
+      "clusters";
+  std::vector<uint32_t> stored(2 * 192);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    const uint32_t first = 64 * (1 - rank);  // the other CTA's values
+    for (uint32_t t = 0; t < 64; ++t) {
+      stored[rank * 192 + 2 * t] = first + t;
+      stored[rank * 192 + 2 * t + 1] = first + t + 1000;
+      // 7 and every second value.
+      stored[rank * 192 + 128 + t] = 7 + 32 * (first + t % 2) + 31 * 32;
+    }
+  }
+  out->push_back(Pair("store_peer", both, BytesOfVector(stored)));
   std::mt19937 random(3);
   out->push_back(Reduce<uint32_t>("reduce_add_u32", random,
                                   [](auto a, auto b) { return a + b; }));
@@ -132,7 +149,7 @@ void AddBulkCopyCases(std::vector<AsyncCase>* out) {
                                   [](auto a, auto b) { return a + b; }));
   out->push_back(Reduce<float>("reduce_add_f32", random,
                                [](auto a, auto b) { return a + b; }));
-  // Subnormal addends and a subnormal sum count as 0 there, as for red.
+  // Subnormal numbers count, which red.add.f32 would flush.
   AsyncCase subnormal =
       Simple("reduce_add_f32", 32, BytesOfVector(SubnormalSums(false)),
              BytesOfVector(SubnormalSums(true)));

@@ -98,24 +98,26 @@ std::vector<Box> Boxes() {
   using E = TensorMap::Element;
   using S = TensorMap::Swizzle;
   std::vector<Box> out = {
-      MakeBox(E::kU8, {300}, {64}, {250}),
+      MakeBox(E::kU8, {304}, {64}, {256}),
       MakeBox(E::kF32, {40, 30}, {8, 16}, {36, 20}),
-      MakeBox(E::kF16, {100, 40}, {64, 32}, {64, 30}, S::k128B),
-      MakeBox(E::kBF16, {100, 40}, {32, 16}, {-5, -3}, S::k64B),
+      MakeBox(E::kF16, {104, 40}, {64, 32}, {64, 30}, S::k128B),
+      MakeBox(E::kBF16, {104, 40}, {32, 16}, {-8, -3}, S::k64B),
       MakeBox(E::kU16, {64, 40}, {16, 40}, {16, 0}, S::k32B),
       MakeBox(E::kU32, {12, 9, 7}, {8, 5, 4}, {4, 6, -2}),
       MakeBox(E::kF16, {64, 6, 5, 4}, {32, 3, 2, 3}, {8, 4, 1, 2}, S::k64B),
-      MakeBox(E::kF64, {4, 3, 3, 3, 3}, {2, 2, 2, 2, 2}, {1, 1, 2, 0, 2}),
+      MakeBox(E::kF64, {4, 3, 3, 3, 3}, {2, 2, 2, 2, 2}, {2, 1, 2, -1, 2}),
       MakeBox(E::kU16, {32, 20, 6}, {8, 9, 4}, {8, 13, 1}),
       // Every swizzle, wholly inside and ragged on each side.
       MakeBox(E::kF16, {64, 64}, {64, 64}, {0, 0}, S::k128B),
       MakeBox(E::kU8, {160, 50}, {128, 24}, {-16, -7}, S::k128B),
       MakeBox(E::kF32, {40, 50}, {16, 24}, {32, 40}, S::k64B),
       MakeBox(E::kU32, {24, 30}, {8, 40}, {20, -5}, S::k32B),
-      MakeBox(E::kU64, {20, 11}, {20, 8}, {-3, 7}),
+      MakeBox(E::kU64, {20, 11}, {20, 8}, {-2, 7}),
       MakeBox(E::kU32, {32, 5, 4}, {32, 3, 2}, {0, 3, 3}, S::k128B),
+      // Loads end within 16 bytes, stores may not.
+      MakeBox(E::kF16, {100, 40}, {64, 32}, {64, 30}, S::k128B),
   };
-  for (size_t i : {1, 2, 3}) out[i].map.fill = TensorMap::Fill::kNan;
+  for (size_t i : {1, 2, 3, 7, 11, 15}) out[i].map.fill = TensorMap::Fill::kNan;
   // Every third row and every second plane.
   out[8].map.element_strides = {1, 3, 2};
   return out;
@@ -162,8 +164,8 @@ AsyncCase LoadCase(const Box& box, std::mt19937& random) {
     if (address >= 0) {
       std::memcpy(to, &tensor[address], element);
     } else if (map.fill == TensorMap::Fill::kNan) {
-      std::memset(to, 0xff, element);
-      to[element - 1] = 0x7f;
+      // 0x7ff7 in every 16 bits: what an H200 fills with.
+      for (uint32_t i = 0; i < element; ++i) to[i] = i % 2 == 0 ? 0xf7 : 0x7f;
     }
   });
   c.buffers[BufferRole::kC].assign(bytes, 0xee);
@@ -208,7 +210,9 @@ AsyncCase StoreCase(Box box, const std::string& kernel,
   return c;
 }
 
-AsyncCase StoreCase(const Box& box, bool add, std::mt19937& random) {
+AsyncCase StoreCase(Box box, bool add, std::mt19937& random) {
+  // Stores may only leave the tensor at its end.
+  for (int32_t& x : box.at) x = std::max(x, 0);
   const int32_t bytes = static_cast<int32_t>(CopiedBytes(box.map));
   return StoreCase(
       box, "store", {bytes, add}, RandomBytes(bytes, random),
@@ -229,7 +233,7 @@ void AddReductions(
     const uint32_t box_columns = 64 / sizeof(T);
     const Box box =
         MakeBox(element, {columns, 20}, {box_columns, 12},
-                {static_cast<int32_t>(columns - box_columns / 2), -3},
+                {static_cast<int32_t>(columns - box_columns / 2), 13},
                 TensorMap::Swizzle::k64B);
     const auto values = [&](uint64_t bytes) {
       std::vector<T> v(bytes / sizeof(T));
@@ -302,6 +306,61 @@ void AddReductionCases(std::mt19937& random, std::vector<AsyncCase>* out) {
   AddHalfReductions<BFloat>(E::kBF16, "bf16", random, out);
 }
 
+// What hardware does not do.
+void AddRefusals(std::mt19937& random, std::vector<AsyncCase>* out) {
+  using E = TensorMap::Element;
+  const auto add = [&](AsyncCase c, const std::string& name,
+                       const std::string& refusal) {
+    c.name = "tensor_" + name;
+    c.refusal = refusal;
+    out->push_back(std::move(c));
+  };
+  // The load and the prefetch alone.
+  const auto only = [&](const char* kernel, int32_t x) {
+    AsyncCase c =
+        LoadCase(MakeBox(E::kF16, {104, 40}, {64, 8}, {x, 2}), random);
+    c.plan.kernel_name = kernel;
+    c.plan.args.resize(5);
+    return c;
+  };
+  AsyncCase aligned = only("fetch2", 8);
+  aligned.name = "tensor_fetch_aligned";
+  out->push_back(aligned);
+  for (const int32_t x : {4, 7, -4}) {
+    add(only("fetch2", x), absl::StrCat("fetch_at_", x),
+        "misaligned: tensor copy at innermost coordinate");
+    add(only("prefetch2", x), absl::StrCat("prefetch_at_", x),
+        "misaligned: tensor copy at innermost coordinate");
+  }
+  const auto store = [&](std::vector<uint64_t> dims, std::vector<int32_t> at) {
+    Box box = MakeBox(E::kU32, {std::move(dims)}, {8, 8}, std::move(at));
+    const int32_t bytes = static_cast<int32_t>(CopiedBytes(box.map));
+    AsyncCase c =
+        StoreCase(box, "reduce2_add", {bytes}, RandomBytes(bytes, random),
+                  RandomBytes(TensorBytes(box.map), random),
+                  CombineAs<uint32_t>(std::plus<uint32_t>()));
+    c.plan.kernel_name = "reduce2_add";
+    c.plan.args.resize(5);
+    return c;
+  };
+  const auto plain = [](AsyncCase c) {
+    c.plan.kernel_name = "put2";
+    return c;
+  };
+  constexpr char kNegative[] = "stores and reductions must start at 0 or more";
+  add(store({24, 20}, {8, -3}), "add_above", kNegative);
+  add(store({24, 20}, {-4, 3}), "add_left", kNegative);
+  add(plain(store({24, 20}, {8, -3})), "store_above", kNegative);
+  add(plain(store({24, 20}, {-4, 3})), "store_left", kNegative);
+  add(store({24, 20}, {6, 3}), "add_misaligned",
+      "misaligned: tensor copy at innermost coordinate");
+  add(plain(store({24, 20}, {6, 3})), "store_misaligned",
+      "misaligned: tensor copy at innermost coordinate");
+  constexpr char kRow[] = "the innermost dimension must be a multiple of 16";
+  add(store({22, 20}, {16, 3}), "add_partial", kRow);
+  add(plain(store({22, 20}, {16, 3})), "store_partial", kRow);
+}
+
 // Two CTAs of a cluster load the upper and the lower half of a box into both.
 AsyncCase MulticastCase(TensorMap::Swizzle swizzle, std::mt19937& random) {
   const Box half =
@@ -342,6 +401,7 @@ void AddTensorCopyCases(std::vector<AsyncCase>* out) {
   for (const Box& box : Boxes()) {
     out->push_back(LoadCase(box, random));
     out->back().name = absl::StrCat("tensor_load_", index);
+    if (box.map.dims[0] * BytesOf(box.map.element) % 16 != 0) continue;
     out->push_back(StoreCase(box, false, random));
     out->back().name = absl::StrCat("tensor_store_", index);
     if (box.map.element == TensorMap::Element::kU32) {
@@ -351,6 +411,7 @@ void AddTensorCopyCases(std::vector<AsyncCase>* out) {
     ++index;
   }
   AddReductionCases(random, out);
+  AddRefusals(random, out);
   for (const TensorMap::Swizzle swizzle :
        {TensorMap::Swizzle::kNone, TensorMap::Swizzle::k32B}) {
     out->push_back(MulticastCase(swizzle, random));

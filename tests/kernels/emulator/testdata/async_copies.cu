@@ -387,8 +387,32 @@ REDUCE_KERNEL(reduce_add_f16, "add.noftz.f16")
 REDUCE_KERNEL(reduce_max_bf16, "max.bf16")
 REDUCE_KERNEL(reduce_add_u64, "add.u64")
 
-// Both warps add their values to a third array at the same time.
-extern "C" __global__ void reduce_shared(const u32* in, u32* out) {
+// Both warps add their values to a third array at the same time: in the CTA
+// DISTANCE ranks further.
+#define REDUCE_TO(NAME, DISTANCE)                                                 \
+  extern "C" __global__ void NAME(const u32* in, u32* out) {                      \
+    __shared__ __align__(128) u32 sum[32], s[64];                                 \
+    __shared__ u64 b;                                                             \
+    const u32 to = (Rank() + DISTANCE) % 2;                                       \
+    s[threadIdx.x] = in[Rank() * 64 + threadIdx.x];                               \
+    if (threadIdx.x < 32) sum[threadIdx.x] = 5;                                   \
+    FenceProxy();                                                                 \
+    SetupCluster(&b, 256);                                                        \
+    if (threadIdx.x % 32 == 0) {                                                  \
+      asm volatile(                                                               \
+          "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx" \
+          "::bytes.add.u32 [%0], [%1], 128, [%2];" ::"r"(In(to, sum)),            \
+          "r"(Address(s + threadIdx.x)), "r"(In(to, &b))                          \
+          : "memory");                                                            \
+    }                                                                             \
+    Wait(&b, 0);                                                                  \
+    if (threadIdx.x < 32) out[Rank() * 32 + threadIdx.x] = sum[threadIdx.x];      \
+    ClusterSync();                                                                \
+  }
+REDUCE_TO(reduce_same, 0)
+REDUCE_TO(reduce_peer, 1)
+// In a launch without clusters hardware refuses this.
+extern "C" __global__ void reduce_alone(const u32* in, u32* out) {
   __shared__ __align__(128) u32 sum[32], s[64];
   __shared__ u64 b;
   Setup(&b);
@@ -406,6 +430,34 @@ extern "C" __global__ void reduce_shared(const u32* in, u32* out) {
   }
   Wait(&b, 0);
   if (threadIdx.x < 32) out[threadIdx.x] = sum[threadIdx.x];
+}
+
+// --- single values --------------------------------------------------------------
+// Every thread stores two values into the other CTA, and adds one to a sum
+// there.
+extern "C" __global__ void store_peer(const u32* in, u32* out) {
+  __shared__ __align__(16) u32 pair[128];
+  __shared__ u32 sum[2];
+  __shared__ u64 b;
+  const u32 t = threadIdx.x, peer = 1 - Rank();
+  if (t < 2) sum[t] = 7;
+  SetupCluster(&b, 64 * 12);
+  const u32 x = in[Rank() * 64 + t];
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 "
+      "[%0], {%1, %2}, [%3];" ::"r"(In(peer, pair + 2 * t)),
+      "r"(x), "r"(x + 1000), "r"(In(peer, &b))
+      : "memory");
+  asm volatile(
+      "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
+      "[%0], %1, [%2];" ::"r"(In(peer, sum + t % 2)),
+      "r"(x), "r"(In(peer, &b))
+      : "memory");
+  Wait(&b, 0);
+  out[Rank() * 192 + 2 * t] = pair[2 * t];
+  out[Rank() * 192 + 2 * t + 1] = pair[2 * t + 1];
+  out[Rank() * 192 + 128 + t] = sum[t % 2];
+  ClusterSync();
 }
 
 extern "C" __global__ void bulk_misaligned(const u32* in, u32*) {
@@ -644,3 +696,44 @@ TENSOR_REDUCE(dec)
 TENSOR_REDUCE(and)
 TENSOR_REDUCE(or)
 TENSOR_REDUCE(xor)
+
+// One instruction alone.
+extern "C" __global__ void fetch2(const __grid_constant__ TensorMap map, u32* out,
+                                  int bytes, int c0, int c1) {
+  extern __shared__ __align__(1024) u32 s[];
+  __shared__ u64 b;
+  Setup(&b);
+  if (threadIdx.x == 0) {
+    Expect(&b, bytes);
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3}], [%4];" ::"r"(Address(s)),
+        "l"(&map), "r"(c0), "r"(c1), "r"(Address(&b))
+        : "memory");
+  }
+  Wait(&b, 0);
+  for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) out[i] = s[i];
+}
+extern "C" __global__ void prefetch2(const __grid_constant__ TensorMap map, u32*, int,
+                                     int c0, int c1) {
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(&map),
+                 "r"(c0), "r"(c1)
+                 : "memory");
+  }
+}
+extern "C" __global__ void put2(const __grid_constant__ TensorMap map, const u32* in, int bytes,
+                                int c0, int c1) {
+  extern __shared__ __align__(1024) u32 s[];
+  for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) s[i] = in[i];
+  FenceProxy();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
+        "r"(c0), "r"(c1), "r"(Address(s))
+        : "memory");
+    Commit();
+    WaitAll();
+  }
+}
