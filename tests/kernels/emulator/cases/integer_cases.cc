@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/kernels/emulator/cases/instruction_case.h"
@@ -212,9 +214,70 @@ void AddPairs(std::vector<InstructionCase>* out) {
                           }));
 }
 
+// Sums and products of more words than a register has, by the carry flag.
+void AddCarries(std::vector<InstructionCase>* out) {
+  using U128 = unsigned __int128;
+  const auto add = [out](const std::string& name, const std::string& text,
+                         int inputs, int outputs,
+                         std::function<void(const uint32_t*, uint32_t*)> f) {
+    InstructionCase c;
+    c.name = name;
+    c.text = text;
+    c.inputs = inputs;
+    c.outputs = outputs;
+    c.generate = MixedWords;
+    c.reference = PerLane(inputs, outputs, std::move(f));
+    out->push_back(c);
+  };
+  const auto wide = [](const uint32_t* w, int words) {
+    U128 x = 0;
+    for (int i = words - 1; i >= 0; --i) x = x << 32 | w[i];
+    return x;
+  };
+  const auto put = [](U128 x, int words, uint32_t* d) {
+    for (int i = 0; i < words; ++i) d[i] = static_cast<uint32_t>(x >> 32 * i);
+  };
+  // The last word holds the carry out.
+  add("add.cc.u32 addc.cc.u32 addc.u32",
+      "add.cc.u32 d0, w0, w3; addc.cc.u32 d1, w1, w4; "
+      "addc.cc.u32 d2, w2, w5; addc.u32 d3, 0, 0;",
+      6, 4, [=](const uint32_t* w, uint32_t* d) {
+        put(wide(w, 3) + wide(w + 3, 3), 4, d);
+      });
+  // The last word is all ones after a borrow.
+  add("sub.cc.s32 subc.cc.s32 subc.s32",
+      "sub.cc.s32 d0, w0, w3; subc.cc.s32 d1, w1, w4; "
+      "subc.cc.s32 d2, w2, w5; subc.s32 d3, 0, 0;",
+      6, 4, [=](const uint32_t* w, uint32_t* d) {
+        put(wide(w, 3) - wide(w + 3, 3), 4, d);
+      });
+  add("add.cc.u64 addc.u64",
+      "mov.b64 x0, {w0, w1}; mov.b64 x1, {w2, w3}; mov.b64 x2, {w4, w5}; "
+      "mov.b64 x3, {w6, w7}; add.cc.u64 x0, x0, x2; addc.u64 x1, x1, x3; "
+      "mov.b64 {d0, d1}, x0; mov.b64 {d2, d3}, x1;",
+      8, 4, [=](const uint32_t* w, uint32_t* d) {
+        put(wide(w, 4) + wide(w + 4, 4), 4, d);
+      });
+  add("mad.lo.cc.u32 madc.hi.cc.u32 addc.u32",
+      "mad.lo.cc.u32 d0, w0, w1, w2; madc.hi.cc.u32 d1, w0, w1, w3; "
+      "addc.u32 d2, 0, 0;",
+      4, 3, [=](const uint32_t* w, uint32_t* d) {
+        put(U128{uint64_t{w[0]} * w[1]} + wide(w + 2, 2), 3, d);
+      });
+  // The high half of a signed product.
+  add("mad.lo.cc.s32 madc.hi.s32",
+      "mad.lo.cc.s32 d0, w0, w1, w2; madc.hi.s32 d1, w0, w1, w3;", 4, 2,
+      [=](const uint32_t* w, uint32_t* d) {
+        const int64_t product =
+            int64_t{static_cast<int32_t>(w[0])} * static_cast<int32_t>(w[1]);
+        put(static_cast<uint64_t>(product) + wide(w + 2, 2), 2, d);
+      });
+}
+
 }  // namespace
 
 void AddIntegerCases(std::vector<InstructionCase>* out) {
+  AddCarries(out);
   AddPermutes(out);
   AddLogic(out);
   AddProducts(out);
