@@ -54,7 +54,8 @@ constexpr double kEpilogueNs = 1000;
 constexpr double kSplitSyncNs = 3000;
 // Share of L2 that operands can count on.
 constexpr double kUsableL2 = 0.7;
-// Shared memory that the system keeps of each CTA, and the grain of registers.
+// Shared memory that the system keeps of each CTA, from SM80 on, and the grain
+// of registers.
 constexpr int64_t kSystemSmemPerCta = 1024;
 constexpr int64_t kRegisterGrain = 8;
 constexpr int64_t kMaxCtasPerSm = 32;
@@ -112,12 +113,12 @@ int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
       CeilDiv(std::max<int64_t>(footprint.registers, 16), kRegisterGrain) *
       kRegisterGrain * threads;
   resident = std::min(resident, device.registers_per_sm / registers);
+  const int64_t system = device.sm_arch >= 80 ? kSystemSmemPerCta : 0;
   // A device whose SM size is unknown holds what one block may opt in to.
   const int64_t per_sm = device.smem_per_sm_bytes > 0
                              ? device.smem_per_sm_bytes
-                             : device.smem_optin_bytes + kSystemSmemPerCta;
-  return std::min(resident,
-                  per_sm / (footprint.smem_bytes + kSystemSmemPerCta));
+                             : device.smem_optin_bytes + system;
+  return std::min(resident, per_sm / (footprint.smem_bytes + system));
 }
 
 Prediction Predict(const Problem& problem, const DeviceSpec& device,

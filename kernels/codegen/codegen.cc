@@ -126,8 +126,10 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   std::string& s = kernel.source;
   const KernelTypes types = TypesOf(layer);
   const WeightLayout packed = WeightLayoutOf(layer);
-  s = FlattenedDeviceSource({"gemm/mma_sync_gemm.cuh", types.a_file,
-                             types.weight_file, "numeric/scale.cuh"});
+  s = absl::StrCat(
+      "#define HONE_SM_ARCH ", device.sm_arch, "\n",
+      FlattenedDeviceSource({"gemm/mma_sync_gemm.cuh", types.a_file,
+                             types.weight_file, "numeric/scale.cuh"}));
   absl::StrAppend(&s, "struct Config {\n");
   const auto constant = [&s](absl::string_view name, int64_t value) {
     absl::StrAppend(&s, "  static constexpr int ", name, " = ", value, ";\n");
@@ -171,6 +173,7 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kWarpsK", config.warps_k());
   constant("kThreads", config.threads());
   constant("kStages", config.stages);
+  constant("kLdg", config.producer_b == Producer::kLdg);
   constant("kSplitK", config.split_k);
   constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
   constant("kSmemBytes", SmemBytes(problem, config));

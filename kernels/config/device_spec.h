@@ -24,7 +24,7 @@ enum class DeviceKind : uint8_t { kMeasured, kModelled };
 struct DeviceSpec {
   // ---- hard ----
   DeviceKind kind = DeviceKind::kMeasured;
-  // Compute capability × 10: 80, 86, 89, 90, 120.
+  // Compute capability × 10: 75, 80, 86, 89, 90, 120.
   int64_t sm_arch = 0;
   // The device half of the PCI id, e.g. 0x2335; 0 for modelled devices.
   int64_t pci_device_id = 0;
@@ -82,7 +82,8 @@ struct DeviceSpec {
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
-// The devices that can be modelled: "h200", "a100", "rtx4090".
+// The devices that can be modelled: "h200", "a100", "rtx4090",
+// "t4".
 std::vector<std::string> ModelledDeviceNames();
 
 // The spec of a modelled device. NotFound lists the names.

@@ -28,13 +28,23 @@ constexpr Tile kTiles[] = {
     {INT64_MAX, 128, 256, 64, 64, 64, 64},
 };
 
+// SM75 holds the next step in registers and has a quarter of the shared memory:
+// short steps, narrow warps along channels, and several CTAs an SM to cover
+// loads and barriers. Reasoned, not measured.
+constexpr Tile kTilesSm75[] = {
+    {8, 8, 64, 128, 8, 16, 128},    {16, 16, 64, 128, 16, 16, 128},
+    {32, 32, 64, 128, 32, 16, 128}, {64, 64, 64, 64, 32, 32, 64},
+    {256, 64, 128, 64, 64, 32, 64}, {INT64_MAX, 128, 128, 64, 64, 32, 64},
+};
+
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
 TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
                               int64_t m) {
-  const Tile* tile = kTiles;
+  const bool sm75 = device.sm_arch < 80;
+  const Tile* tile = sm75 ? kTilesSm75 : kTiles;
   while (m > tile->m_up_to) ++tile;
   TuningConfig config;
   config.block_m = tile->block_m;
@@ -45,6 +55,10 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   const int64_t segment = 1024 / problem.layer.a.bits();
   config.warp_k = std::max(tile->warp_k, segment);
   config.block_k = std::max(tile->block_k, config.warp_k);
+  if (sm75) {
+    config.producer_a = config.producer_b = config.producer_scale =
+        Producer::kLdg;
+  }
   config.raster = m > 512 ? RasterOrder::kAlongN : RasterOrder::kAlongM;
   const auto legal = [&] { return !CheckConfig(problem, device, config); };
 
@@ -52,14 +66,15 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   // even out the tail.
   const int64_t tiles_n = CeilDiv(problem.layer.n, config.block_n);
   if (m <= 16 && tiles_n > device.sm_count) config.ctas_per_sm = 2;
+  if (sm75 && m <= 64) config.ctas_per_sm = 4;
   // With one, wider steps of a warp apply group scales half as often.
   const bool grouped = problem.layer.b_scale == ScaleGranularity::kGroup;
-  if (grouped && m > 8 && m <= 24 && tiles_n <= device.sm_count) {
+  if (!sm75 && grouped && m > 8 && m <= 24 && tiles_n <= device.sm_count) {
     config.block_k *= 2;
     config.warp_k *= 2;
   }
   // As many stages as fit, up to four: more only lengthen the start.
-  config.stages = 4;
+  config.stages = sm75 ? 2 : 4;
   while (config.stages > 2 && !legal()) --config.stages;
   // A smaller device: fewer columns a step, then fewer tokens.
   while (!legal() && config.ctas_per_sm > 1) --config.ctas_per_sm;
@@ -81,8 +96,8 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   const int64_t tiles =
       CeilDiv(m, config.block_m) * CeilDiv(problem.layer.n, config.block_n);
   const int64_t steps = CeilDiv(problem.layer.k, config.block_k);
-  const int64_t split =
-      std::min({device.sm_count / tiles, steps / 2, int64_t{8}});
+  const int64_t slots = device.sm_count * (sm75 ? config.ctas_per_sm : 1);
+  const int64_t split = std::min({slots / tiles, steps / 2, int64_t{8}});
   if (split > 1) {
     config.split = Split::kSplitK;
     config.split_k = split;

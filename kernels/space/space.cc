@@ -63,11 +63,17 @@ const std::vector<Rule>& Rules() {
        }},
       {"producers",
        [](const Arguments& a) -> std::string {
+         const bool old = a.device.sm_arch < 80;
          for (const Producer p : {a.config.producer_a, a.config.producer_b,
                                   a.config.producer_scale}) {
-           if (p != Producer::kCpAsync) {
+           if (p == Producer::kTma || (old && p != Producer::kLdg)) {
              return absl::StrCat("tuning.producer_* is ", ToString(p),
-                                 "; the mma_sync engine loads with cp_async");
+                                 "; the mma_sync engine loads with ",
+                                 old ? "ldg on SM75" : "cp_async or ldg");
+           }
+           if (p != a.config.producer_a) {
+             return "tuning.producer_a, producer_b and producer_scale must be "
+                    "the same for mma_sync";
            }
          }
          return "";
@@ -130,6 +136,13 @@ const std::vector<Rule>& Rules() {
                     ? ""
                     : MustBe("stages", a.config.stages, "at least 2");
        }},
+      {"ldg_stages",
+       [](const Arguments& a) -> std::string {
+         return a.config.producer_b != Producer::kLdg || a.config.stages == 2
+                    ? ""
+                    : MustBe("stages", a.config.stages,
+                             "2 where producers are ldg");
+       }},
       {"row_segments",
        [](const Arguments& a) -> std::string {
          const int64_t segment = 1024 / a.problem.layer.a.bits();
@@ -179,9 +192,10 @@ const std::vector<Rule>& Rules() {
        }},
       {"ctas_fit_sm",
        [](const Arguments& a) -> std::string {
-         // Each CTA also takes 1 KB that the driver reserves.
+         // From SM80 on each CTA also takes 1 KB that the driver reserves.
+         const int64_t reserved = a.device.sm_arch >= 80 ? 1024 : 0;
          const int64_t smem =
-             (SmemBytes(a.problem, a.config) + 1024) * a.config.ctas_per_sm;
+             (SmemBytes(a.problem, a.config) + reserved) * a.config.ctas_per_sm;
          if (smem > a.device.smem_per_sm_bytes) {
            return MustBe("ctas_per_sm", a.config.ctas_per_sm,
                          absl::StrCat("small enough that its CTAs' ", smem,
@@ -265,16 +279,16 @@ absl::StatusOr<Fallback> NextComputable(const Problem& problem,
 bool HasActivation(DataType a, const DeviceSpec& device) {
   if (a == kFloat8e4m3 || a == kFloat8e5m2) return device.sm_arch >= 89;
   if (a == kFloat4e2m1) return device.sm_arch / 10 == 12;
-  return device.sm_arch >= 80;
+  return device.sm_arch >= (a == kBfloat16 ? 80 : 75);
 }
 
 absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device) {
   HONE_RETURN_IF_ERROR(problem.Validate());
   const LayerConfig& layer = problem.layer;
   const ComputeConfig& compute = problem.compute;
-  if (device.sm_arch < 80) {
+  if (device.sm_arch < 75) {
     return NoKernel("device.sm_arch", absl::StrCat(device.sm_arch),
-                    "80 and up");
+                    "75 and up");
   }
   if (!HasActivation(layer.a, device)) {
     std::string has = ActivationsOf(device);
@@ -354,11 +368,12 @@ int64_t LoadColumns(const TuningConfig& config) {
   return private_rings ? config.warp_k : config.block_k;
 }
 
-int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
-  // kernels/device/memory/tile_loader.cuh and gemm/mma_sync_gemm.cuh; the
-  // kernel asserts that both agree.
+namespace {
+
+// Bytes of one stage of a load group's ring.
+int64_t StageBytes(const Problem& problem, const TuningConfig& config) {
+  // kernels/device/memory/tile_loader.cuh.
   const int64_t columns = LoadColumns(config);
-  const int64_t rings = config.block_k / columns;
   const int64_t a = config.block_m * columns * problem.layer.a.bits() / 8;
   const int64_t b = config.block_n * columns * problem.layer.b.bits() / 8;
   const WeightLayout w = WeightLayoutOf(problem.layer);
@@ -367,8 +382,20 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   const int64_t a_group = problem.layer.a_group;
   const int64_t a_scales =
       a_group == 0 ? 0 : CeilDiv(columns, a_group) * config.block_m * 4;
-  const int64_t stage = CeilDiv(a + b + scales + a_scales, 16) * 16;
-  const int64_t ring = rings * config.stages * stage;
+  return CeilDiv(a + b + scales + a_scales, 16) * 16;
+}
+
+// Load groups, and so rings, of a CTA.
+int64_t Rings(const TuningConfig& config) {
+  return config.block_k / LoadColumns(config);
+}
+
+}  // namespace
+
+int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
+  // kernels/device/gemm/mma_sync_gemm.cuh; the kernel asserts that both agree.
+  const int64_t ring =
+      Rings(config) * config.stages * StageBytes(problem, config);
   const int64_t tile = config.block_m * config.block_n;
   const int64_t reduce = config.warps_k() > 1 ? config.warps_k() * tile * 4 : 0;
   const int64_t output = config.block_m * (config.block_n + 8) * 2;
@@ -406,7 +433,14 @@ int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
                             : blocks * problem.layer.b.bits();
   const int64_t zeros =
       problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
-  return accumulators + activations + words + zeros + 4 + 32;
+  // A thread's part of the next stage, and where it comes from.
+  int64_t held = 0;
+  if (config.producer_b == Producer::kLdg) {
+    held = CeilDiv(StageBytes(problem, config) * Rings(config),
+                   4 * config.threads());
+    held += held / 4 + 8;
+  }
+  return accumulators + activations + words + zeros + held + 4 + 32;
 }
 
 std::vector<TuningConfig> Enumerate(const Problem& problem,
@@ -433,6 +467,8 @@ std::vector<TuningConfig> Enumerate(const Problem& problem,
       }
     }
   }
+  const Producer producer =
+      device.sm_arch < 80 ? Producer::kLdg : Producer::kCpAsync;
   std::vector<TuningConfig> configs;
   for (const WarpLayout& tile : tiles) {
     for (const int64_t block_k : {64, 128, 256, 512, 1024, 2048}) {
@@ -449,6 +485,7 @@ std::vector<TuningConfig> Enumerate(const Problem& problem,
         // lengthens the unrolled code.
         if (block_k / warps_k > 2048 / problem.layer.a.bits()) continue;
         for (const int64_t stages : {2, 3, 4, 5, 6, 8}) {
+          if (producer == Producer::kLdg && stages > 2) break;
           for (const int64_t ctas : {1, 2, 3, 4}) {
             for (const int64_t split : {1, 2, 3, 4, 6, 8, 12, 16}) {
               // A split fills SMs that tiles leave idle.
@@ -461,6 +498,8 @@ std::vector<TuningConfig> Enumerate(const Problem& problem,
                 if (raster == RasterOrder::kAlongN && tile.block_m < 64)
                   continue;
                 TuningConfig config;
+                config.producer_a = config.producer_b = config.producer_scale =
+                    producer;
                 config.block_m = tile.block_m;
                 config.block_n = tile.block_n;
                 config.block_k = block_k;

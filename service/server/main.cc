@@ -51,7 +51,7 @@ int Main(int argc, char** argv) {
                "listen beyond loopback without encryption or authentication",
                &options.insecure);
   flags.String("device", "DEVICE",
-               "auto, gpu:N or model:h200|a100|rtx4090 (default auto)",
+               "auto, gpu:N or model:h200|a100|rtx4090|t4 (default auto)",
                &device.device, "HONE_DEVICE");
   flags.String("db", "FILE",
                "the database (default ~/.local/state/hone/hone.db)",

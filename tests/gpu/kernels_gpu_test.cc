@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "kernels/codegen/codegen.h"
 #include "kernels/space/space.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tuner/measure/gpu_measurer.h"
@@ -97,6 +98,55 @@ TEST_F(KernelsGpuTest, RandomLegalConfigsAreRightOnRaggedShapes) {
         ++gates;
         // A lost context fails everything after it for no reason of its own.
         ASSERT_NE(result->outcome, Outcome::kFault);
+      }
+    }
+  }
+  printf("%d gates\n", gates);
+}
+
+// What SM75 is given, on whatever device is here: it has those instructions
+// too. Every ninth format with a random legal config and a default.
+TEST_F(KernelsGpuTest, Sm75KernelsAreRight) {
+  const auto measurer = MakeMeasurer(/*timing=*/false);
+  ASSERT_NE(measurer, nullptr);
+  const DeviceSpec t4 = *ModelledDevice("t4");
+  std::mt19937_64 random(13);
+  constexpr int64_t kMaxM = 257;
+  int gates = 0;
+  for (const DataType a : {kFloat16, kInt8, kInt4}) {
+    const std::vector<LayerConfig> formats = FormatsOf(a, 1, 1);
+    for (size_t f = 0; f < formats.size(); f += 9) {
+      Problem problem;
+      problem.layer = formats[f];
+      problem.layer.n = 1 + static_cast<int64_t>(random() % 700);
+      problem.layer.k = 2 * (1 + static_cast<int64_t>(random() % 700));
+      problem.layer.bias = random() % 2 == 0;
+      ASSERT_TRUE(CheckProblem(problem, t4).ok()) << problem.ToString();
+      const std::vector<TuningConfig> all = Enumerate(problem, t4, kMaxM);
+      ASSERT_FALSE(all.empty()) << problem.ToString();
+      const TuningConfig configs[] = {
+          all[random() % all.size()],
+          HeuristicDefault(problem, t4, f % 2 == 0 ? 1 : kMaxM)};
+      const absl::Status begun = measurer->Begin(problem, kMaxM, 5);
+      ASSERT_TRUE(begun.ok()) << begun;
+      for (const TuningConfig& config : configs) {
+        const auto kernel = RenderKernel(problem, config, t4);
+        ASSERT_TRUE(kernel.ok()) << kernel.status();
+        const auto cubin =
+            compiler_->CompileSource(kernel->source, device_.NvrtcArch());
+        ASSERT_TRUE(cubin.ok()) << cubin.status();
+        const auto index = measurer->Add(config, *cubin);
+        ASSERT_TRUE(index.ok());
+        for (const int64_t m :
+             {int64_t{1}, 2 + static_cast<int64_t>(random() % 200), kMaxM}) {
+          const auto result = measurer->Gate(*index, m);
+          ASSERT_TRUE(result.ok()) << result.status();
+          EXPECT_EQ(ToString(result->outcome), "measured")
+              << problem.ToString() << "\n"
+              << config.ToString() << "\nM = " << m << ": " << result->detail;
+          ++gates;
+          ASSERT_NE(result->outcome, Outcome::kFault);
+        }
       }
     }
   }

@@ -1,11 +1,14 @@
-// C = A · Bᵀ with packed weights, on mma.sync, SM80 and up.
+// C = A · Bᵀ with packed weights, on mma.sync, SM75 and up.
 //
 // Algorithm. The CTA computes Dᵀ = W · Xᵀ for a tile of kBlockN channels by
 // kBlockM tokens. A ring of kStages k-steps in shared memory is filled by
 // cp.async; one barrier a step, of the load group, both publishes the oldest
-// stage and frees the one before it. Warps split the tile along channels,
-// tokens and, within a k-step, along K; weights go from shared memory straight
-// to MMA fragments in registers. The epilogue reuses the rings' memory.
+// stage and frees the one before it. Where there is no cp.async (kLdg) two
+// stages take turns: the next k-step is fetched into registers before the
+// arithmetic on this one and stored after it. Warps split the tile along
+// channels, tokens and, within a k-step, along K; weights go from shared memory
+// straight to MMA fragments in registers. The epilogue reuses the rings'
+// memory.
 //
 // Data layout: packed_layout.cuh (weights, scales), tile_loader.cuh (stages).
 //
@@ -41,7 +44,8 @@
 //   kScaleAfter              where group scales go (mma/warp_tile.cuh)
 //   kExactWeights            whether the epilogue may take a power of two off
 //   kBlockM/N/K, kWarpM/N/K, kWarpsM/N/K, kThreads, kStages, kSplitK,
-//   kRasterAlongM, kSmemBytes
+//   kRasterAlongM, kSmemBytes; kLdg
+// and HONE_SM_ARCH, which chooses the instructions (ptx/core.cuh).
 #ifndef HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_
 #define HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_
 
@@ -79,28 +83,10 @@ __device__ __forceinline__ void LoadGroupSync() {
 }
 
 template <typename Config>
-__device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
-                                            const u8* b, const u8* scales,
-                                            const u8* bias, u8* c,
-                                            u8* workspace, int m,
-                                            u8* shared_pointer) {
+__device__ __forceinline__ void RunAsync(const TileLoader<Config>& loader,
+                                         const TileSchedule<Config>& tile,
+                                         u32 ring, WarpTile<Config>& warp) {
   using Ring = Stage<Config>;
-  static_assert(SharedLayout<Config>::kBytes == Config::kSmemBytes,
-                "the host and the device disagree about shared memory");
-  const u32 shared = ptx::SharedAddress(shared_pointer);
-  const TileSchedule<Config> tile(m);
-  const TileLoader<Config> loader(a, b, scales, a_scales, m,
-                                  tile.tile_m * Config::kBlockM,
-                                  tile.tile_n * Ring::kUnitsN);
-  WarpTile<Config> warp;
-  warp.LoadChannelZeros(
-      scales +
-          static_cast<u64>(tile.tile_n) * Ring::kUnitsN * Config::kEntryBytes,
-      TileLoader<Config>::kTotalUnitsN - tile.tile_n * Ring::kUnitsN);
-  const u32 ring =
-      Ring::kPrivateRings
-          ? shared + warp.warp_k() * SharedLayout<Config>::kRingBytes
-          : shared;
   // Prologue: all stages but one.
 #pragma unroll
   for (int i = 0; i < Config::kStages - 1; ++i) {
@@ -125,6 +111,61 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
     if (write == end) write = ring;
   }
   ptx::CopyAsyncWait<0>();
+}
+
+template <typename Config>
+__device__ __forceinline__ void RunThroughRegisters(
+    const TileLoader<Config>& loader, const TileSchedule<Config>& tile,
+    u32 ring, WarpTile<Config>& warp) {
+  static_assert(Config::kStages == 2);
+  typename TileLoader<Config>::Held held;
+  u32 read = ring;
+  u32 write = ring + Stage<Config>::kBytes;
+  if (tile.step_begin < tile.step_end) {
+    loader.Fetch(held, tile.step_begin);
+    loader.Store(read, held);
+  }
+#pragma unroll 1
+  for (int step = tile.step_begin; step < tile.step_end; ++step) {
+    LoadGroupSync<Config>();
+    const bool more = step + 1 < tile.step_end;
+    if (more) loader.Fetch(held, step + 1);
+    warp.Accumulate(read);
+    if (more) loader.Store(write, held);
+    const u32 swap = read;
+    read = write;
+    write = swap;
+  }
+}
+
+template <typename Config>
+__device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
+                                            const u8* b, const u8* scales,
+                                            const u8* bias, u8* c,
+                                            u8* workspace, int m,
+                                            u8* shared_pointer) {
+  using Ring = Stage<Config>;
+  static_assert(SharedLayout<Config>::kBytes == Config::kSmemBytes,
+                "the host and the device disagree about shared memory");
+  const u32 shared = ptx::SharedAddress(shared_pointer);
+  const TileSchedule<Config> tile(m);
+  const TileLoader<Config> loader(a, b, scales, a_scales, m,
+                                  tile.tile_m * Config::kBlockM,
+                                  tile.tile_n * Ring::kUnitsN);
+  WarpTile<Config> warp;
+  warp.LoadChannelZeros(
+      scales +
+          static_cast<u64>(tile.tile_n) * Ring::kUnitsN * Config::kEntryBytes,
+      TileLoader<Config>::kTotalUnitsN - tile.tile_n * Ring::kUnitsN);
+  const u32 ring =
+      Ring::kPrivateRings
+          ? shared + warp.warp_k() * SharedLayout<Config>::kRingBytes
+          : shared;
+  if constexpr (Config::kLdg) {
+    RunThroughRegisters<Config>(loader, tile, ring, warp);
+  } else {
+    RunAsync<Config>(loader, tile, ring, warp);
+  }
   ptx::BarrierSync();
   const Epilogue<Config> epilogue(warp, tile, shared,
                                   shared + SharedLayout<Config>::kFlagOffset,

@@ -1,6 +1,6 @@
-// Brings one k-step into a stage of a shared-memory ring with cp.async:
-// activations, packed weights and group scales of both, all that the mainloop
-// needs.
+// Brings one k-step into a stage of a shared-memory ring: activations, packed
+// weights and group scales of both, all that the mainloop needs; with cp.async,
+// or through registers (kLdg).
 //
 // A ring belongs to a load group. Where warps share weights or activations the
 // group is the CTA. Where all warps lie along K (kPrivateRings) nothing is
@@ -26,6 +26,7 @@
 #define HONE_DEVICE_MEMORY_TILE_LOADER_CUH_
 
 #include "kernels/device/memory/packed_layout.cuh"
+#include "kernels/device/memory/tile_copy.cuh"
 #include "kernels/device/ptx/core.cuh"
 #include "kernels/device/ptx/cp_async.cuh"
 
@@ -78,6 +79,18 @@ struct Stage {
 // in uniform registers, the latter is computed once.
 template <typename Config>
 class TileLoader {
+  // Where a thread's pieces of each tensor begin among those it holds.
+  struct Slots {
+    static constexpr int Rounds(int pieces) {
+      return (pieces + Stage<Config>::kThreads - 1) / Stage<Config>::kThreads;
+    }
+    static constexpr int kA = Rounds(Stage<Config>::kBBytes / 16);
+    static constexpr int kScales = kA + Rounds(Stage<Config>::kABytes / 16);
+    static constexpr int kChunks =
+        kScales + Rounds(Stage<Config>::kScaleBytes / 16);
+    static constexpr int kWords = Rounds(Stage<Config>::kAScaleBytes / 4);
+  };
+
  public:
   static constexpr int kTotalUnitsN = static_cast<int>(
       layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
@@ -102,17 +115,16 @@ class TileLoader {
   // Issues the copies of k-step `step` into the stage at `stage`; does not
   // commit them.
   __device__ __forceinline__ void Issue(u32 stage, int step) const {
-    if constexpr (Config::kDirect) {
-      IssueRows<Config::kBlockN, kBRowBytes, kTailN>(
-          stage + S::kBOffset, b_, units_n_ * layout::kUnitRows - 1, step);
-    } else {
-      IssueB(stage + S::kBOffset, step);
-    }
-    IssueA(stage, step);
-    if constexpr (S::kGroups > 0) IssueScales(stage + S::kScaleOffset, step);
-    if constexpr (S::kAGroups > 0) {
-      IssueAScales(stage + S::kAScaleOffset, step);
-    }
+    Copy(stage, step, AsyncCopy());
+  }
+
+  // The thread's part of a k-step, on its way through registers.
+  using Held = HeldPieces<Slots::kChunks, Slots::kWords>;
+  __device__ __forceinline__ void Fetch(Held& held, int step) const {
+    Copy(0, step, FetchCopy<Held>{held});
+  }
+  __device__ __forceinline__ void Store(u32 stage, const Held& held) const {
+    Copy(stage, 0, StoreCopy<Held>{held});
   }
 
  private:
@@ -134,7 +146,25 @@ class TileLoader {
   static constexpr bool kTailK = kTotalUnitsK % kStepUnits != 0;
   static constexpr bool kTailN = kTotalUnitsN % S::kUnitsN != 0;
 
-  __device__ __forceinline__ void IssueB(u32 destination, int step) const {
+  template <typename By>
+  __device__ __forceinline__ void Copy(u32 stage, int step, By by) const {
+    if constexpr (Config::kDirect) {
+      CopyRows<Config::kBlockN, kBRowBytes, kTailN>(
+          stage + S::kBOffset, b_, units_n_ * layout::kUnitRows - 1, step, by,
+          0);
+    } else {
+      CopyB(stage + S::kBOffset, step, by);
+    }
+    CopyA(stage, step, by);
+    if constexpr (S::kGroups > 0) CopyScales(stage + S::kScaleOffset, step, by);
+    if constexpr (S::kAGroups > 0) {
+      CopyAScales(stage + S::kAScaleOffset, step, by);
+    }
+  }
+
+  template <typename By>
+  __device__ __forceinline__ void CopyB(u32 destination, int step,
+                                        By by) const {
     constexpr int kUnitChunks = S::kUnitBytes / 16;
     constexpr int kRowChunks = S::kUnitsK * kUnitChunks;
     constexpr int kChunks = S::kUnitsN * kRowChunks;
@@ -153,34 +183,40 @@ class TileLoader {
       if constexpr (kTailN) valid = valid && row < units_n_;
       const u32 offset = row * kUnitRowBytes +
                          ring_ * (S::kUnitsK * S::kUnitBytes) + chunk * 16;
-      Copy16<kTailK || kTailN>(destination + i * 16, base + offset, b_, valid);
+      by.template Chunk<kTailK || kTailN>(
+          first / kThreads, destination + i * 16, base + offset, b_, valid);
     }
   }
 
-  __device__ __forceinline__ void IssueA(u32 destination, int step) const {
+  template <typename By>
+  __device__ __forceinline__ void CopyA(u32 destination, int step,
+                                        By by) const {
     // Most tiles have all their rows. Testing that once, for the whole CTA,
     // spares each copy its predicate and address arithmetic, which at M = 16
     // come out of the issue slots that dequantization needs.
-    if (last_row_ >= Config::kBlockM - 1) {
-      IssueRows<Config::kBlockM, kARowBytes, false>(destination, a_, last_row_,
-                                                    step);
+    if (!By::kInRegisters && last_row_ >= Config::kBlockM - 1) {
+      CopyRows<Config::kBlockM, kARowBytes, false>(destination, a_, last_row_,
+                                                   step, by, Slots::kA);
     } else {
-      IssueRows<Config::kBlockM, kARowBytes, true>(destination, a_, last_row_,
-                                                   step);
+      CopyRows<Config::kBlockM, kARowBytes, true>(destination, a_, last_row_,
+                                                  step, by, Slots::kA);
     }
   }
 
   // The k-step of kRows rows of kTotalBytes each, which begin at `tensor`; with
   // kRagged those after `last_row` are zeros.
-  template <int kRows, u32 kTotalBytes, bool kRagged>
-  __device__ __forceinline__ void IssueRows(u32 destination, const u8* tensor,
-                                            int last_row, int step) const {
-    // Bytes per copy: what the alignment of a row allows.
-    constexpr int kVector = kTotalBytes % 16 == 0  ? 16
-                            : kTotalBytes % 8 == 0 ? 8
-                            : kTotalBytes % 4 == 0 ? 4
-                            : kTotalBytes % 2 == 0 ? 2
-                                                   : 1;
+  template <int kRows, u32 kTotalBytes, bool kRagged, typename By>
+  __device__ __forceinline__ void CopyRows(u32 destination, const u8* tensor,
+                                           int last_row, int step, By by,
+                                           int slot) const {
+    // The alignment of a row: what one copy can move, unless registers gather
+    // the pieces of a chunk.
+    constexpr int kAlignment = kTotalBytes % 16 == 0  ? 16
+                               : kTotalBytes % 8 == 0 ? 8
+                               : kTotalBytes % 4 == 0 ? 4
+                               : kTotalBytes % 2 == 0 ? 2
+                                                      : 1;
+    constexpr int kVector = By::kInRegisters ? 16 : kAlignment;
     constexpr int kRowVectors = S::kRowBytes / kVector;
     constexpr int kVectors = kRows * kRowVectors;
     constexpr int kStepBytes = Config::kBlockK * Config::AType::kBits / 8;
@@ -209,7 +245,14 @@ class TileLoader {
           S::template RowOffset<kRows>(byte / 128, row, byte % 128 / 16) +
           byte % 16;
       const u8* source = in_k ? base + offset : tensor;
-      if constexpr (kVector == 16 && !kRagged && !kTail) {
+      if constexpr (By::kInRegisters) {
+        const int rest =
+            static_cast<int>(kTotalBytes) - (step * kStepBytes + ring_byte);
+        by.template Bytes<kAlignment>(slot + first / kThreads, target, source,
+                                      !valid  ? 0
+                                      : kTail ? Min(rest, 16)
+                                              : 16);
+      } else if constexpr (kVector == 16 && !kRagged && !kTail) {
         ptx::CopyAsync16(target, source);
       } else if constexpr (kVector >= 4) {
         ptx::CopyAsync<kVector>(target, source, valid);
@@ -221,7 +264,9 @@ class TileLoader {
     }
   }
 
-  __device__ __forceinline__ void IssueScales(u32 destination, int step) const {
+  template <typename By>
+  __device__ __forceinline__ void CopyScales(u32 destination, int step,
+                                             By by) const {
     constexpr int kGroupChunks = kGroupBytes / 16;
     constexpr int kRowChunks = S::kGroups * kGroupChunks;
     constexpr int kChunks = S::kUnitsN * kRowChunks;
@@ -245,20 +290,23 @@ class TileLoader {
       if constexpr (kTailN) valid = valid && row < units_n_;
       const u32 offset =
           row * kScaleRowBytes + group0 * kGroupBytes + chunk * 16;
-      Copy16<kTailG || kTailN>(destination + i * 16, scales_ + offset, scales_,
-                               valid);
+      by.template Chunk<kTailG || kTailN>(Slots::kScales + first / kThreads,
+                                          destination + i * 16,
+                                          scales_ + offset, scales_, valid);
     }
   }
 
   // Scales of A of this k-step's groups, of the tile's rows; those past M are
   // 0.
-  __device__ __forceinline__ void IssueAScales(u32 destination,
-                                               int step) const {
+  template <typename By>
+  __device__ __forceinline__ void CopyAScales(u32 destination, int step,
+                                              By by) const {
     constexpr int kTotal = (Config::kK + Config::kAGroup - 1) / Config::kAGroup;
     constexpr int kCopies = S::kAGroups * Config::kBlockM;
     const int group0 =
         (step * Config::kBlockK + ring_ * S::kColumns) / Config::kAGroup;
-#pragma unroll 4
+    constexpr int kUnroll = By::kInRegisters ? 64 : 4;
+#pragma unroll(kUnroll)
     for (int first = 0; first < kCopies; first += kThreads) {
       const int i = first + thread_;
       if (kCopies % kThreads != 0 && i >= kCopies) break;
@@ -268,21 +316,8 @@ class TileLoader {
       const u64 at = Config::kAScaleColumnMajor
                          ? static_cast<u64>(group) * m_ + m0_ + row
                          : static_cast<u64>(m0_ + row) * kTotal + group;
-      ptx::CopyAsync<4>(destination + i * 4,
-                        valid ? a_scales_ + at * 4 : a_scales_, valid);
-    }
-  }
-
-  // `fallback` stands in for the source when nothing is read, since even an
-  // empty copy must name a legal address.
-  template <bool kPredicated>
-  static __device__ __forceinline__ void Copy16(u32 target, const u8* source,
-                                                const u8* fallback,
-                                                bool valid) {
-    if constexpr (kPredicated) {
-      ptx::CopyAsync<16>(target, valid ? source : fallback, valid);
-    } else {
-      ptx::CopyAsync16(target, source);
+      by.Word(first / kThreads, destination + i * 4, a_scales_ + at * 4,
+              a_scales_, valid);
     }
   }
 

@@ -3,6 +3,12 @@
 #ifndef HONE_DEVICE_PTX_CORE_CUH_
 #define HONE_DEVICE_PTX_CORE_CUH_
 
+// The architecture whose instructions are used, compute capability × 10: units
+// that are rendered for a device say it, and may be compiled for a newer one.
+#ifndef HONE_SM_ARCH
+#define HONE_SM_ARCH (__CUDA_ARCH__ / 10)
+#endif
+
 namespace hone {
 
 using u8 = unsigned char;
@@ -139,7 +145,22 @@ __device__ __forceinline__ Words4 LoadGlobalL2(const void* pointer) {
   return v;
 }
 
-// What an earlier launch or this one wrote.
+// What an earlier launch or this one wrote; issued where they stand.
+__device__ __forceinline__ Words4 LoadGlobal16(const void* pointer) {
+  Words4 v;
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+               : "l"(pointer)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ void LoadGlobal8(const void* pointer, u32& a,
+                                            u32& b) {
+  asm volatile("ld.global.v2.b32 {%0, %1}, [%2];"
+               : "=r"(a), "=r"(b)
+               : "l"(pointer)
+               : "memory");
+}
 __device__ __forceinline__ u32 LoadGlobal4(const void* pointer) {
   u32 v;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(pointer) : "memory");

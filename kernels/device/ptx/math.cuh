@@ -61,14 +61,33 @@ __device__ __forceinline__ u32 FmaBfloat2(u32 a, u32 b, u32 c) {
 // Two float32 to packed float16 or bfloat16, `low` in the low half.
 __device__ __forceinline__ u32 PackHalf2(float low, float high) {
   u32 d;
+#if HONE_SM_ARCH >= 80
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+#else
+  asm("{\n.reg .f16 l, h;\ncvt.rn.f16.f32 l, %1;\ncvt.rn.f16.f32 h, %2;\n"
+      "mov.b32 %0, {l, h};\n}"
+      : "=r"(d)
+      : "f"(low), "f"(high));
+#endif
   return d;
 }
+#if HONE_SM_ARCH >= 80
 __device__ __forceinline__ u32 PackBfloat2(float low, float high) {
   u32 d;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
   return d;
 }
+#else
+// Without the instruction: to the nearest, ties to even; NaN is 0x7fff.
+__device__ __forceinline__ u32 RoundToBfloat(float value) {
+  const u32 bits = __float_as_uint(value);
+  if (value != value) return 0x7fffu;
+  return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+__device__ __forceinline__ u32 PackBfloat2(float low, float high) {
+  return RoundToBfloat(low) | RoundToBfloat(high) << 16;
+}
+#endif
 
 __device__ __forceinline__ float RoundToEven(float value) {
   float d;

@@ -1,5 +1,6 @@
 // mma.sync on 8- and 4-bit operands: m16n8k32 and m16n8k64, and their halves
-// along k, which take the registers of one half of k of each operand.
+// along k, which take the registers of one half of k of each operand. SM75 has
+// m8n8k16 and m8n8k32 of integers only, a quarter of them each.
 #ifndef HONE_DEVICE_PTX_MMA_SYNC_NARROW_CUH_
 #define HONE_DEVICE_PTX_MMA_SYNC_NARROW_CUH_
 
@@ -30,11 +31,39 @@ HONE_MMA_NARROW(MmaE4m3, "m16n8k32", "m16n8k16", "f32.e4m3.e4m3.f32", float,
                 "f")
 HONE_MMA_NARROW(MmaE5m2, "m16n8k32", "m16n8k16", "f32.e5m2.e5m2.f32", float,
                 "f")
-// SM80. a's type is the first.
+// Integers; a's type is the first.
+#if HONE_SM_ARCH >= 80
 HONE_MMA_NARROW(MmaS8S8, "m16n8k32", "m16n8k16", "s32.s8.s8.s32", int, "r")
 HONE_MMA_NARROW(MmaU8S8, "m16n8k32", "m16n8k16", "s32.u8.s8.s32", int, "r")
 HONE_MMA_NARROW(MmaS4S4, "m16n8k64", "m16n8k32", "s32.s4.s4.s32", int, "r")
 HONE_MMA_NARROW(MmaU4S4, "m16n8k64", "m16n8k32", "s32.u4.s4.s32", int, "r")
+#else
+// Of rows g and g + 8, and then of the other half of k.
+#define HONE_MMA_QUARTER(Name, kShape, kTypes)                               \
+  __device__ __forceinline__ void Name##Quarter(int& d0, int& d1, u32 a,     \
+                                                u32 b) {                     \
+    asm("mma.sync.aligned." kShape ".row.col." kTypes                        \
+        " {%0, %1}, {%2}, {%3}, {%0, %1};"                                   \
+        : "+r"(d0), "+r"(d1)                                                 \
+        : "r"(a), "r"(b));                                                   \
+  }                                                                          \
+  __device__ __forceinline__ void Name(int(&d)[4], u32 a0, u32 a1, u32 b) {  \
+    Name##Quarter(d[0], d[1], a0, b);                                        \
+    Name##Quarter(d[2], d[3], a1, b);                                        \
+  }                                                                          \
+  __device__ __forceinline__ void Name(int(&d)[4], const u32(&a)[4], u32 b0, \
+                                       u32 b1) {                             \
+    Name(d, a[0], a[1], b0);                                                 \
+    Name(d, a[2], a[3], b1);                                                 \
+  }
+
+HONE_MMA_QUARTER(MmaS8S8, "m8n8k16", "s32.s8.s8.s32")
+HONE_MMA_QUARTER(MmaU8S8, "m8n8k16", "s32.u8.s8.s32")
+HONE_MMA_QUARTER(MmaS4S4, "m8n8k32", "s32.s4.s4.s32")
+HONE_MMA_QUARTER(MmaU4S4, "m8n8k32", "s32.u4.s4.s32")
+
+#undef HONE_MMA_QUARTER
+#endif
 
 #undef HONE_MMA_NARROW
 

@@ -44,6 +44,17 @@ TEST(CodegenTest, RenderingIsDeterministicAndSpecific) {
             RenderKernel(problem, large, device)->source);
 }
 
+TEST(CodegenTest, InstructionsAreThoseOfTheDevice) {
+  const DeviceSpec t4 = *ModelledDevice("t4");
+  const Problem problem = MakeProblem();
+  const auto kernel =
+      RenderKernel(problem, HeuristicDefault(problem, t4, 1), t4);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_THAT(kernel->source, HasSubstr("#define HONE_SM_ARCH 75\n"));
+  EXPECT_THAT(kernel->source, HasSubstr("static constexpr int kLdg = 1;"));
+  EXPECT_EQ(kernel->arch, "sm_75");
+}
+
 TEST(CodegenTest, IllegalConfigsAreRefusedWithTheRule) {
   const DeviceSpec device = *ModelledDevice("h200");
   const Problem problem = MakeProblem();

@@ -24,7 +24,7 @@ TEST(DeviceSpecTest, ModelsAreOtherClassesThanHardware) {
   EXPECT_EQ(ModelledDevice("h100").status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(ModelledDevice("h100").status().message()),
-              testing::HasSubstr("h200, a100, rtx4090"));
+              testing::HasSubstr("h200, a100, rtx4090, t4"));
 }
 
 TEST(DeviceSpecTest, OnlyHardFieldsDecideTheClass) {

@@ -209,10 +209,37 @@ TEST(MmaSyncGemmTest, EveryComponent) {
         h200, {1, 65, 130}, 9);
 }
 
+// Loads through registers, with each alignment of K; on SM75 the half-size MMAs
+// too.
+TEST(MmaSyncGemmTest, LoadsThroughRegisters) {
+  const DeviceSpec h200 = *ModelledDevice("h200");
+  const DeviceSpec t4 = *ModelledDevice("t4");
+  const std::string ldg =
+      ",producer_a=ldg,producer_b=ldg,producer_scale=ldg,stages=2";
+  const std::string rings =
+      "block_m=8,block_n=64,block_k=256,warp_m=8,warp_n=64,warp_k=64" + ldg;
+  const std::string wide =
+      "block_m=32,block_n=128,block_k=64,warp_m=16,warp_n=32,warp_k=64" + ldg;
+  Prove(MakeProblem(100, 512, kFloat16, kInt4, 64, true), Config(rings), t4,
+        {1, 11}, 1);
+  Prove(MakeProblem(64, 333, kFloat16, DataType::Uint(3), 0, false),
+        Config(rings), t4, {7}, 2);
+  Prove(MakeProblem(192, 330, kFloat16, kInt8, 32, false), Config(wide), t4,
+        {40}, 3);
+  Prove(MakeProblem(70, 332, kBfloat16, kInt4, 64, false), Config(wide), h200,
+        {33}, 4);
+  Prove(MakeProblem(256, 776, kFloat16, kInt4, 128, true),
+        Config(wide + ",split=split_k,split_k=3"), t4, {20}, 5);
+  Problem half = MakeProblem(64, 256, kFloat16, kInt4, 64, false);
+  half.compute.accumulator = kFloat16;
+  Prove(half, Config(wide), t4, {5}, 6);
+}
+
 // The device whose architecture has this number.
 DeviceSpec DeviceOf(int64_t arch) {
   DeviceSpec device = *ModelledDevice(arch == 90   ? "h200"
                                       : arch == 80 ? "a100"
+                                      : arch == 75 ? "t4"
                                                    : "rtx4090");
   device.sm_arch = arch;
   return device;
@@ -366,15 +393,14 @@ TuningConfig SmallConfig(const Problem& problem, const DeviceSpec& device,
 // Formats with a legal config drawn from the whole space, on a ragged shape, an
 // architecture and a ragged M each. Which ones changes with the seed, which CI
 // derives from the commit; HONE_TEST_ALL_FORMATS=1 runs all.
-class MmaSyncFormatsTest : public testing::TestWithParam<DataType> {};
-
-TEST_P(MmaSyncFormatsTest, RandomLegalConfigs) {
+void ProveRandomFormats(DataType a, const std::vector<int64_t>& archs,
+                        size_t share) {
   const uint32_t seed = TestSeed();
-  RecordProperty("seed", static_cast<int>(seed));
+  testing::Test::RecordProperty("seed", static_cast<int>(seed));
   std::mt19937 random(seed);
   const bool all = std::getenv("HONE_TEST_ALL_FORMATS") != nullptr;
-  const size_t stride = all ? 1 : 24;
-  const std::vector<LayerConfig> formats = FormatsOf(GetParam(), 1, 1);
+  const size_t stride = all ? 1 : share;
+  const std::vector<LayerConfig> formats = FormatsOf(a, 1, 1);
   for (size_t i = seed % stride; i < formats.size(); i += stride) {
     Problem problem;
     problem.layer = formats[i];
@@ -389,7 +415,7 @@ TEST_P(MmaSyncFormatsTest, RandomLegalConfigs) {
       problem.compute.a_scale_layout = InputScaleLayout::kColumnMajor;
     }
     std::vector<DeviceSpec> devices;
-    for (const int64_t arch : {80, 86, 89, 90, 120}) {
+    for (const int64_t arch : archs) {
       if (HasActivation(problem.layer.a, DeviceOf(arch))) {
         devices.push_back(DeviceOf(arch));
       }
@@ -398,16 +424,42 @@ TEST_P(MmaSyncFormatsTest, RandomLegalConfigs) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << " format " << i);
     ASSERT_TRUE(CheckProblem(problem, device).ok())
         << CheckProblem(problem, device);
-    const TuningConfig config = SmallConfig(problem, device, random);
+    TuningConfig config = SmallConfig(problem, device, random);
+    if (random() % 4 == 0) {
+      // Newer devices may load through registers too.
+      TuningConfig ldg = config;
+      ldg.producer_a = ldg.producer_b = ldg.producer_scale = Producer::kLdg;
+      ldg.stages = 2;
+      if (!CheckConfig(problem, device, ldg)) config = ldg;
+    }
     Prove(problem, config, device,
           {1 + static_cast<int64_t>(random() % (config.block_m + 8))},
           seed + static_cast<uint32_t>(i));
-    if (HasFatalFailure()) return;
+    if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+class MmaSyncFormatsTest : public testing::TestWithParam<DataType> {};
+
+TEST_P(MmaSyncFormatsTest, RandomLegalConfigs) {
+  ProveRandomFormats(GetParam(), {80, 86, 89, 90, 120}, 24);
+}
+
+// No cp.async, and MMAs of half and a quarter of the size.
+class MmaSyncSm75Test : public testing::TestWithParam<DataType> {};
+
+TEST_P(MmaSyncSm75Test, RandomLegalConfigs) {
+  ProveRandomFormats(GetParam(), {75}, 36);
 }
 
 INSTANTIATE_TEST_SUITE_P(Activations, MmaSyncFormatsTest,
                          testing::ValuesIn(ActivationTypes()),
+                         [](const auto& info) {
+                           return info.param.ToString();
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Activations, MmaSyncSm75Test,
+                         testing::Values(kFloat16, kInt8, kInt4),
                          [](const auto& info) {
                            return info.param.ToString();
                          });

@@ -81,6 +81,9 @@ TEST(SpaceTest, WithoutAnMmaTheNextActivationTypeIsAnswered) {
   EXPECT_EQ(next(kFloat4e2m1, kFloat4e2m1, "h200"), kFloat8e4m3);
   EXPECT_EQ(next(kFloat4e2m1, kFloat4e2m1, "a100"), kFloat16);
   EXPECT_EQ(next(kInt8, kInt8, "a100"), kInt8);
+  EXPECT_EQ(next(kInt4, kInt4, "t4"), kInt4);
+  EXPECT_EQ(next(kBfloat16, kInt4, "t4"), kFloat16);
+  EXPECT_EQ(next(kFloat8e5m2, kInt4, "t4"), kFloat16);
 }
 
 TEST(SpaceTest, RulesOfNarrowActivations) {
@@ -179,6 +182,41 @@ TEST(SpaceTest, EnumeratesManyDistinctLegalConfigs) {
       EXPECT_TRUE(texts.insert(config.ToString()).second);
     }
   }
+}
+
+// SM75 has no cp.async, and little of everything.
+TEST(SpaceTest, Sm75LoadsThroughRegisters) {
+  const DeviceSpec t4 = Device("t4");
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  for (const TuningConfig& config : Enumerate(problem, t4, 8192)) {
+    ASSERT_EQ(config.producer_a, Producer::kLdg);
+    ASSERT_EQ(config.stages, 2);
+  }
+  for (int64_t m = 1; m <= 4096; m *= 4) {
+    const TuningConfig config = HeuristicDefault(problem, t4, m);
+    // Enough warps to cover loads and barriers.
+    EXPECT_GE(config.threads() * config.ctas_per_sm, 128) << m;
+    EXPECT_LE(SmemBytes(problem, config) * config.ctas_per_sm, 65536) << m;
+  }
+  TuningConfig config = HeuristicDefault(problem, t4, 16);
+  config.ctas_per_sm = 1;
+  const auto rule = [&](const DeviceSpec& device) {
+    const auto refusal = CheckConfig(problem, device, config);
+    return refusal ? refusal->rule : "";
+  };
+  EXPECT_EQ(rule(t4), "");
+  // Newer devices may, so that they can prove it.
+  EXPECT_EQ(rule(Device("h200")), "");
+  const int64_t through_registers = EstimateRegisters(problem, config);
+  config.stages = 3;
+  EXPECT_EQ(rule(Device("h200")), "ldg_stages");
+  config.stages = 2;
+  config.producer_scale = Producer::kCpAsync;
+  EXPECT_EQ(rule(Device("h200")), "producers");
+  config.producer_a = config.producer_b = Producer::kCpAsync;
+  EXPECT_EQ(rule(Device("h200")), "");
+  EXPECT_EQ(rule(t4), "producers");
+  EXPECT_LT(EstimateRegisters(problem, config), through_registers);
 }
 
 TEST(SpaceTest, SmallLaddersNeedFewerTiles) {
@@ -298,10 +336,14 @@ TEST(SpaceTest, WhatHasNoKernelIsRefusedByName) {
   p.layer.experts = 8;
   p.compute.gemm = GemmType::kGroupedMasked;
   EXPECT_THAT(message(p), HasSubstr("compute.gemm = grouped_masked"));
-  DeviceSpec turing = device;
-  turing.sm_arch = 75;
-  EXPECT_THAT(std::string(CheckProblem(good, turing).message()),
-              HasSubstr("device.sm_arch"));
+  DeviceSpec volta = device;
+  volta.sm_arch = 70;
+  EXPECT_THAT(std::string(CheckProblem(good, volta).message()),
+              HasSubstr("device.sm_arch = 70; there are kernels for 75"));
+  p = good;
+  p.layer.a = kBfloat16;
+  EXPECT_THAT(std::string(CheckProblem(p, Device("t4")).message()),
+              HasSubstr("float16, int8, int4; next: layer.a=float16"));
 }
 
 TEST(SpaceTest, FloorsFollowBytesThenOperations) {
