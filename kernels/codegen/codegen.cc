@@ -1,9 +1,13 @@
 #include "kernels/codegen/codegen.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/codegen/wgmma_wrapper.h"
 #include "kernels/config/sha256.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/config/weight_layout.h"
@@ -37,8 +41,11 @@ std::string ScaleName(DataType type) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// With those that only fill clusters up.
 int64_t Tiles(const Problem& problem, const TuningConfig& config, int64_t m) {
-  return CeilDiv(m, config.block_m) * CeilDiv(problem.layer.n, config.block_n);
+  return CeilDiv(m, config.block_m * config.cluster_m) *
+         CeilDiv(problem.layer.n, config.block_n * config.cluster_n) *
+         config.cluster_m * config.cluster_n;
 }
 
 // The workspace layout of kernels/device/epilogue/epilogue.cuh.
@@ -46,20 +53,143 @@ uint64_t CounterBytes(int64_t tiles) {
   return static_cast<uint64_t>(CeilDiv(tiles * 4, 256) * 256);
 }
 
-std::vector<LaunchArg> Arguments(const Problem& problem, int64_t m) {
-  using Kind = LaunchArg::Kind;
-  std::vector<LaunchArg> arguments = {
-      {Kind::kBuffer, BufferRole::kA, 0},
-      {Kind::kBuffer, BufferRole::kB, 0},
-      {Kind::kBuffer, BufferRole::kBScale, 0},
-      {Kind::kBuffer, BufferRole::kBias, 0},
-      {Kind::kBuffer, BufferRole::kC, 0},
-      {Kind::kBuffer, BufferRole::kWorkspace, 0},
-      {Kind::kInt32, BufferRole::kA, static_cast<int32_t>(m)}};
-  if (problem.layer.a_scale != InputScale::kNone) {
-    arguments.push_back({Kind::kBuffer, BufferRole::kAScale, 0});
+bool UsesWgmma(const TuningConfig& config) {
+  return config.mma == MmaInstruction::kWgmma;
+}
+
+// Whether weights and scales of a k-step are a piece of memory each, which
+// needs no tensor map (kernels/device/memory/tma_ring.cuh).
+bool BulkWeights(const Problem& problem, const TuningConfig& config) {
+  return config.block_n == 64 && config.cluster_m == 1 &&
+         CeilDiv(problem.layer.k, 64) * 64 % config.block_k == 0 &&
+         CeilDiv(problem.layer.n, 64) % config.cluster_n == 0;
+}
+
+// The tensor maps of tma_ring.cuh, at one M: activations, weights, scales.
+std::vector<TensorMap> TensorMaps(const Problem& problem,
+                                  const TuningConfig& config, int64_t m) {
+  using Element = TensorMap::Element;
+  const LayerConfig& layer = problem.layer;
+  const WeightLayout packed = WeightLayoutOf(layer);
+  const auto u = [](int64_t value) { return static_cast<uint64_t>(value); };
+  const auto box = [](int64_t value) { return static_cast<uint32_t>(value); };
+  std::vector<TensorMap> maps;
+
+  TensorMap a;
+  a.buffer = BufferRole::kA;
+  a.element = layer.a == kBfloat16 ? Element::kBF16 : Element::kF16;
+  a.swizzle = TensorMap::Swizzle::k128B;
+  a.l2_promotion = TensorMap::L2Promotion::k256B;
+  const int64_t segments = config.block_k / 64;
+  if (layer.k % 64 == 0 && segments % config.cluster_n == 0) {
+    a.dims = {64, u(m), u(layer.k / 64)};
+    a.strides = {u(layer.k * 2), 128};
+    a.box = {64, box(config.block_m), box(segments / config.cluster_n)};
+  } else {
+    a.dims = {u(layer.k), u(m)};
+    a.strides = {u(layer.k * 2)};
+    a.box = {64, box(config.block_m / config.cluster_n)};
   }
-  return arguments;
+  a.element_strides.assign(a.dims.size(), 1);
+  maps.push_back(a);
+  if (BulkWeights(problem, config)) return maps;
+
+  const int64_t units_n = CeilDiv(layer.n, 64);
+  const int64_t units_k = CeilDiv(layer.k, 64);
+  const int64_t rows = config.block_n / 64 / config.cluster_m;
+  // A unit has 64 words of 8 bytes a bit, a box at most 256 a side.
+  const int64_t parts = layer.b.bits() <= 4 ? 1 : 2;
+  const int64_t words = layer.b.bits() * 64 / parts;
+  TensorMap b;
+  b.buffer = BufferRole::kB;
+  b.element = Element::kU64;
+  b.dims = {u(words), u(units_k * parts), u(units_n)};
+  b.strides = {u(words * 8), u(words * 8 * units_k * parts)};
+  b.box = {box(words), box(segments * parts), box(rows)};
+  b.element_strides = {1, 1, 1};
+  b.l2_promotion = TensorMap::L2Promotion::k256B;
+  maps.push_back(b);
+  if (packed.group == 0) return maps;
+
+  TensorMap scales;
+  scales.buffer = BufferRole::kBScale;
+  scales.element = Element::kU64;
+  scales.dims = {u(packed.entry_bytes / 8), u(packed.groups), u(units_n)};
+  scales.strides = {u(packed.entry_bytes),
+                    u(packed.entry_bytes * packed.groups)};
+  scales.box = {box(packed.entry_bytes / 8),
+                box(CeilDiv(config.block_k, packed.group)), box(rows)};
+  scales.element_strides = {1, 1, 1};
+  maps.push_back(scales);
+  return maps;
+}
+
+std::vector<LaunchArg> Arguments(const Problem& problem,
+                                 const TuningConfig& config, size_t maps,
+                                 int64_t m) {
+  using Kind = LaunchArg::Kind;
+  std::vector<LaunchArg> args;
+  for (size_t i = 0; i < maps; ++i) {
+    args.push_back({Kind::kTensorMap, BufferRole::kA, static_cast<int32_t>(i)});
+  }
+  if (!UsesWgmma(config)) args.push_back({Kind::kBuffer, BufferRole::kA, 0});
+  args.insert(args.end(),
+              {{Kind::kBuffer, BufferRole::kB, 0},
+               {Kind::kBuffer, BufferRole::kBScale, 0},
+               {Kind::kBuffer, BufferRole::kBias, 0},
+               {Kind::kBuffer, BufferRole::kC, 0},
+               {Kind::kBuffer, BufferRole::kWorkspace, 0},
+               {Kind::kInt32, BufferRole::kA, static_cast<int32_t>(m)}});
+  if (problem.layer.a_scale != InputScale::kNone) {
+    args.push_back({Kind::kBuffer, BufferRole::kAScale, 0});
+  }
+  return args;
+}
+
+size_t TensorMapCount(const Problem& problem, const TuningConfig& config) {
+  return UsesWgmma(config) ? TensorMaps(problem, config, 1).size() : 0;
+}
+
+// The kernel itself, after its Config.
+std::string RenderEntry(const Problem& problem, const TuningConfig& config) {
+  std::string s = absl::StrCat(
+      "extern \"C\" __global__ void __launch_bounds__(", config.threads(), ", ",
+      config.ctas_per_sm, ")\n", kKernelName, "(");
+  constexpr absl::string_view kMapNames[] = {"map_a", "map_b", "map_scales"};
+  const size_t maps = TensorMapCount(problem, config);
+  for (size_t i = 0; i < maps; ++i) {
+    absl::StrAppend(&s, "const __grid_constant__ hone::TensorMap ",
+                    kMapNames[i], ",\n          ");
+  }
+  if (maps == 0) absl::StrAppend(&s, "const hone::u8* a, ");
+  const bool a_scaled = problem.layer.a_scale != InputScale::kNone;
+  absl::StrAppend(&s,
+                  "const hone::u8* b, const hone::u8* scales,\n"
+                  "          const hone::u8* bias, hone::u8* c,\n"
+                  "          hone::u8* workspace, int m",
+                  a_scaled ? ", const hone::u8* a_scales" : "",
+                  ") {\n"
+                  "  extern __shared__ __align__(",
+                  maps == 0 ? 128 : 1024, ") hone::u8 shared[];\n");
+  if (maps == 0) {
+    absl::StrAppend(&s, "  hone::MmaSyncGemm<Config>(a, ",
+                    a_scaled ? "a_scales" : "nullptr",
+                    ", b, scales, bias,\n                            c, "
+                    "workspace, m, shared);\n");
+  } else {
+    absl::StrAppend(&s, "  hone::WgmmaGemm<Config>({");
+    for (size_t i = 0; i < std::size(kMapNames); ++i) {
+      absl::StrAppend(
+          &s,
+          i < maps ? absl::StrCat("&", kMapNames[i]) : std::string("nullptr"),
+          ", ");
+    }
+    absl::StrAppend(&s,
+                    "b, scales,\n                           bias, c, "
+                    "workspace, m}, shared);\n");
+  }
+  absl::StrAppend(&s, "}\n");
+  return s;
 }
 
 }  // namespace
@@ -126,10 +256,12 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   std::string& s = kernel.source;
   const KernelTypes types = TypesOf(layer);
   const WeightLayout packed = WeightLayoutOf(layer);
+  const bool wgmma = UsesWgmma(config);
   s = absl::StrCat(
       "#define HONE_SM_ARCH ", device.sm_arch, "\n",
-      FlattenedDeviceSource({"gemm/mma_sync_gemm.cuh", types.a_file,
-                             types.weight_file, "numeric/scale.cuh"}));
+      FlattenedDeviceSource(
+          {wgmma ? "gemm/wgmma_gemm.cuh" : "gemm/mma_sync_gemm.cuh",
+           types.a_file, types.weight_file, "numeric/scale.cuh"}));
   absl::StrAppend(&s, "struct Config {\n");
   const auto constant = [&s](absl::string_view name, int64_t value) {
     absl::StrAppend(&s, "  static constexpr int ", name, " = ", value, ";\n");
@@ -171,45 +303,55 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kWarpsM", config.warps_m());
   constant("kWarpsN", config.warps_n());
   constant("kWarpsK", config.warps_k());
-  constant("kThreads", config.threads());
+  constant("kThreads", config.math_threads());
   constant("kStages", config.stages);
   constant("kLdg", config.producer_b == Producer::kLdg);
   constant("kSplitK", config.split_k);
   constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
+  constant("kClusterM", config.cluster_m);
+  constant("kClusterN", config.cluster_n);
+  constant("kClusterSplit", ClusterSplit(config));
   constant("kSmemBytes", SmemBytes(problem, config));
+  if (wgmma) {
+    const WarpgroupRegisters registers = RegistersOf(problem, config);
+    constant("kMmaBatch", MmaBatch(config));
+    constant("kFlight", config.mmas_in_flight);
+    constant("kStreamed", StreamsTiles(config));
+    constant("kBulkWeights", BulkWeights(problem, config));
+    constant("kProducerRegisters", registers.producer);
+    constant("kMathRegisters", registers.reassigned ? registers.math : 0);
+    absl::StrAppend(&s, RenderWgmmaWrapper(layer.a, config.block_m));
+  }
   absl::StrAppend(&s, "  using AType = ", types.a,
                   ";\n  using CType = ", TypeName(layer, layer.c),
                   ";\n  using Weight = ", types.weight,
                   ";\n  using Scale = ", types.scale,
                   ";\n  using Zero = ", types.zero, ";\n};\n");
-  const bool a_scaled = layer.a_scale != InputScale::kNone;
-  absl::StrAppend(
-      &s, "extern \"C\" __global__ void __launch_bounds__(", config.threads(),
-      ", ", config.ctas_per_sm, ")\n", kKernelName,
-      "(const hone::u8* a, const hone::u8* b, const hone::u8* scales,\n"
-      "          const hone::u8* bias, hone::u8* c, hone::u8* workspace,\n"
-      "          int m",
-      a_scaled ? ", const hone::u8* a_scales" : "",
-      ") {\n"
-      "  extern __shared__ __align__(128) hone::u8 shared[];\n"
-      "  hone::MmaSyncGemm<Config>(a, ",
-      a_scaled ? "a_scales" : "nullptr",
-      ", b, scales, bias, c,\n"
-      "                            workspace, m, shared);\n"
-      "}\n");
+  absl::StrAppend(&s, RenderEntry(problem, config));
   return kernel;
 }
 
 LaunchPlan PlanLaunch(const Problem& problem, const TuningConfig& config,
-                      int64_t m) {
+                      int64_t m, int64_t sm_count) {
   LaunchPlan plan;
   plan.kernel_name = std::string(kKernelName);
   const int64_t tiles = Tiles(problem, config, m);
-  plan.grid.x = static_cast<uint32_t>(tiles * config.split_k);
+  int64_t ctas = tiles * config.split_k;
+  if (StreamsTiles(config) && config.split_k == 1 && sm_count > 0) {
+    const int64_t cluster = config.cluster_m * config.cluster_n;
+    const int64_t resident =
+        std::max<int64_t>(sm_count * config.ctas_per_sm / cluster, 1) * cluster;
+    ctas = std::min(ctas, resident);
+  }
+  plan.grid.x = static_cast<uint32_t>(ctas);
   plan.block.x = static_cast<uint32_t>(config.threads());
   plan.smem_bytes = static_cast<uint32_t>(SmemBytes(problem, config));
-  plan.args = Arguments(problem, m);
-  if (config.split_k > 1) {
+  const int64_t cluster_split = ClusterSplit(config);
+  plan.cluster.x = static_cast<uint32_t>(config.cluster_m * config.cluster_n *
+                                         cluster_split);
+  if (UsesWgmma(config)) plan.tensor_maps = TensorMaps(problem, config, m);
+  plan.args = Arguments(problem, config, plan.tensor_maps.size(), m);
+  if (config.split_k > cluster_split) {
     plan.workspace_zeroed_bytes = CounterBytes(tiles);
     plan.workspace_bytes =
         plan.workspace_zeroed_bytes +
@@ -230,8 +372,14 @@ std::string KernelIdentity(absl::string_view cubin_hash, const Problem& problem,
   std::string text = absl::StrCat(
       cubin_hash, ";threads=", config.threads(),
       ";smem=", SmemBytes(problem, config), ";block_m=", config.block_m,
-      ";block_n=", config.block_n, ";split_k=", config.split_k, ";args=");
-  for (const LaunchArg& arg : Arguments(problem, 0)) {
+      ";block_n=", config.block_n, ";split_k=", config.split_k);
+  if (UsesWgmma(config)) {
+    absl::StrAppend(&text, ";block_k=", config.block_k,
+                    ";cluster=", config.cluster_m, "x", config.cluster_n);
+  }
+  absl::StrAppend(&text, ";args=");
+  for (const LaunchArg& arg :
+       Arguments(problem, config, TensorMapCount(problem, config), 0)) {
     absl::StrAppend(&text, static_cast<int>(arg.kind), ".",
                     static_cast<int>(arg.role), ",");
   }

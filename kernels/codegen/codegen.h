@@ -45,9 +45,11 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
                                             const TuningConfig& config,
                                             const DeviceSpec& device);
 
-// The launch of that kernel at one M ≥ 1.
+// The launch of that kernel at one M ≥ 1. Kernels whose CTAs take several tiles
+// get as many CTAs as run at a time on `sm_count` SMs; with 0, one for each
+// tile, which is correct on any device.
 LaunchPlan PlanLaunch(const Problem& problem, const TuningConfig& config,
-                      int64_t m);
+                      int64_t m, int64_t sm_count = 0);
 
 // Most workspace that PlanLaunch asks for at any M up to max_m, bytes.
 uint64_t MaxWorkspaceBytes(const Problem& problem, const TuningConfig& config,

@@ -129,9 +129,11 @@ struct TuningConfig {
   int64_t block_m = 16;
   int64_t block_n = 64;
   int64_t block_k = 64;
-  // Tile of one warp; the CTA has (block_m / warp_m) · (block_n / warp_n) ·
-  // (block_k / warp_k) warps, and warps that share (m, n) are summed in a
-  // fixed order through shared memory.
+  // Tile of one warp; (block_m / warp_m) · (block_n / warp_n) ·
+  // (block_k / warp_k) warps of the CTA compute, and warps that share (m, n)
+  // are summed in a fixed order through shared memory. With wgmma four warps
+  // are a warpgroup, which has the tokens and columns of each of them and the
+  // channels of all.
   int64_t warp_m = 16;
   int64_t warp_n = 64;
   int64_t warp_k = 64;
@@ -141,7 +143,7 @@ struct TuningConfig {
   Producer producer_a = Producer::kCpAsync;
   Producer producer_b = Producer::kCpAsync;
   Producer producer_scale = Producer::kCpAsync;
-  // Whether one warp only loads (needs TMA).
+  // Whether a warpgroup of its own does the loading (needs TMA).
   bool warp_specialized = false;
   MmaInstruction mma = MmaInstruction::kMmaSync;
   // wgmma groups in flight; 1 for mma.sync, which has no such choice.
@@ -163,7 +165,13 @@ struct TuningConfig {
   int64_t warps_m() const { return block_m / warp_m; }
   int64_t warps_n() const { return block_n / warp_n; }
   int64_t warps_k() const { return block_k / warp_k; }
-  int64_t threads() const { return 32 * warps_m() * warps_n() * warps_k(); }
+  // Those that compute, and all of the CTA.
+  int64_t math_threads() const {
+    return 32 * warps_m() * warps_n() * warps_k();
+  }
+  int64_t threads() const {
+    return math_threads() + (warp_specialized ? 128 : 0);
+  }
 
   friend bool operator==(const TuningConfig&, const TuningConfig&) = default;
 };

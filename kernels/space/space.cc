@@ -28,6 +28,40 @@ int64_t RegisterLimit(const DeviceSpec& device, const TuningConfig& config) {
   return std::min<int64_t>(255, per_thread);
 }
 
+bool UsesWgmma(const TuningConfig& config) {
+  return config.mma == MmaInstruction::kWgmma;
+}
+
+// Accumulators, dequantized fragments of the groups of MMAs in flight, weight
+// words of a unit, scales and zero points, and addresses and loop state; see
+// kernels/device/mma/warpgroup_tile.cuh.
+int64_t EstimateWgmmaRegisters(const Problem& problem,
+                               const TuningConfig& config) {
+  const int64_t blocks = config.warp_n / 16;
+  const int64_t sums = blocks * config.block_m / 2;
+  // Past two groups in flight ptxas wants one set of registers more, or it
+  // serializes the MMAs (C7512).
+  const int64_t flight = config.mmas_in_flight;
+  const int64_t sets = flight > 2 ? flight + 1 : flight;
+  const int64_t fragments = blocks * 4 * MmaBatch(config) * sets;
+  const int64_t words = blocks * problem.layer.b.bits();
+  const int64_t scales =
+      WeightLayoutOf(problem.layer).group == 0 ? 0 : blocks * 2;
+  const int64_t zeros =
+      problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
+  const int64_t mainloop = sums * (ScalesAfterMma(problem, config) ? 2 : 1) +
+                           fragments + words + scales + zeros + 36;
+  // The workspace's sums read four registers of each split, of up to four
+  // fragments at a time.
+  const int64_t summed =
+      config.split_k > ClusterSplit(config)
+          ? std::min<int64_t>(blocks * config.block_m / 8, 4) * 4 *
+                    config.split_k +
+                40
+          : 0;
+  return std::max(mainloop, summed);
+}
+
 struct Arguments {
   const Problem& problem;
   const DeviceSpec& device;
@@ -45,9 +79,10 @@ std::string MustBe(absl::string_view field, int64_t value,
   return absl::StrCat("tuning.", field, " is ", value, "; it must be ", legal);
 }
 
-// Every legality rule of the mma.sync engine, in the order in which they are
-// reported.
-const std::vector<Rule>& Rules() {
+// The rules come in lists, which are reported one after the other: those of
+// both engines that the others rely on, the engine's own, and the rest of those
+// of both.
+const std::vector<Rule>& FirstRules() {
   static const auto* rules = new std::vector<Rule>{
       {"well_formed",
        [](const Arguments& a) {
@@ -56,11 +91,18 @@ const std::vector<Rule>& Rules() {
        }},
       {"mma_instruction",
        [](const Arguments& a) {
-         return a.config.mma == MmaInstruction::kMmaSync
+         return a.config.mma != MmaInstruction::kTcgen05
                     ? std::string()
                     : absl::StrCat("tuning.mma is ", ToString(a.config.mma),
-                                   "; there are kernels for mma_sync");
+                                   "; there are kernels for mma_sync and "
+                                   "wgmma");
        }},
+  };
+  return *rules;
+}
+
+const std::vector<Rule>& MmaSyncRules() {
+  static const auto* rules = new std::vector<Rule>{
       {"producers",
        [](const Arguments& a) -> std::string {
          const bool old = a.device.sm_arch < 80;
@@ -97,19 +139,6 @@ const std::vector<Rule>& Rules() {
                     ? ""
                     : "tuning.cluster_m and cluster_n must be 1 for mma_sync";
        }},
-      {"split_kind",
-       [](const Arguments& a) -> std::string {
-         return a.config.split == Split::kStreamK
-                    ? "tuning.split is stream_k; there are kernels for "
-                      "data_parallel and split_k"
-                    : "";
-       }},
-      {"block_n_units",
-       [](const Arguments& a) -> std::string {
-         return a.config.block_n % 64 == 0
-                    ? ""
-                    : MustBe("block_n", a.config.block_n, "a multiple of 64");
-       }},
       {"warp_n_fragments",
        [](const Arguments& a) -> std::string {
          return a.config.warp_n % 16 == 0 && a.config.warp_n <= 64
@@ -123,6 +152,172 @@ const std::vector<Rule>& Rules() {
                     ? ""
                     : MustBe("warp_m", a.config.warp_m,
                              "a multiple of 8, at most 128");
+       }},
+  };
+  return *rules;
+}
+
+const std::vector<Rule>& WgmmaRules() {
+  static const auto* rules = new std::vector<Rule>{
+      {"device_has_wgmma",
+       [](const Arguments& a) -> std::string {
+         return a.device.sm_arch == 90
+                    ? ""
+                    : absl::StrCat("tuning.mma is wgmma; device.sm_arch is ",
+                                   a.device.sm_arch, ", and only 90 has it");
+       }},
+      {"wgmma_operands",
+       [](const Arguments& a) -> std::string {
+         return a.problem.layer.a.bits() == 16
+                    ? ""
+                    : absl::StrCat("tuning.mma is wgmma; layer.a is ",
+                                   a.problem.layer.a.ToString(),
+                                   ", and there are kernels for float16 and "
+                                   "bfloat16");
+       }},
+      {"wgmma_accumulates_float32",
+       [](const Arguments& a) -> std::string {
+         return a.problem.compute.accumulator == kFloat32
+                    ? ""
+                    : "tuning.mma is wgmma; there are kernels for "
+                      "compute.accumulator float32";
+       }},
+      {"tensor_map_k",
+       [](const Arguments& a) -> std::string {
+         return a.problem.layer.k % 8 == 0
+                    ? ""
+                    : absl::StrCat("tuning.mma is wgmma; layer.k is ",
+                                   a.problem.layer.k,
+                                   ", and rows that the copy engine reads are "
+                                   "multiples of 16 bytes: layer.k must be a "
+                                   "multiple of 8");
+       }},
+      {"producers",
+       [](const Arguments& a) -> std::string {
+         for (const Producer p : {a.config.producer_a, a.config.producer_b,
+                                  a.config.producer_scale}) {
+           if (p != Producer::kTma) {
+             return absl::StrCat("tuning.producer_* is ", ToString(p),
+                                 "; the wgmma engine loads with tma");
+           }
+         }
+         return "";
+       }},
+      {"warp_specialization",
+       [](const Arguments& a) -> std::string {
+         return a.config.warp_specialized
+                    ? ""
+                    : "tuning.warp_specialized is 0; it must be 1 for wgmma";
+       }},
+      {"warpgroup_tokens",
+       [](const Arguments& a) -> std::string {
+         if (a.config.block_m % 8 != 0 || a.config.block_m > 256) {
+           return MustBe("block_m", a.config.block_m,
+                         "a multiple of 8, at most 256, for wgmma");
+         }
+         return a.config.warp_m == a.config.block_m
+                    ? ""
+                    : MustBe("warp_m", a.config.warp_m,
+                             absl::StrCat("block_m, ", a.config.block_m,
+                                          ", for wgmma"));
+       }},
+      {"warpgroup_channels",
+       [](const Arguments& a) -> std::string {
+         if (a.config.warp_n != 16 && a.config.warp_n != 32) {
+           return MustBe("warp_n", a.config.warp_n, "16 or 32 for wgmma");
+         }
+         return a.config.warps_n() % 4 == 0
+                    ? ""
+                    : MustBe("block_n", a.config.block_n,
+                             absl::StrCat("a multiple of the warpgroup's ",
+                                          a.config.warp_n * 4, " channels"));
+       }},
+      {"warpgroups",
+       [](const Arguments& a) -> std::string {
+         const int64_t warpgroups = a.config.math_threads() / 128;
+         return warpgroups <= 4
+                    ? ""
+                    : absl::StrCat("tuning.block_n and block_k make ",
+                                   warpgroups,
+                                   " warpgroups; there may be at most 4");
+       }},
+      {"mmas_in_flight",
+       [](const Arguments& a) -> std::string {
+         // A group's registers are written again a k-step later.
+         const int64_t groups = a.config.warp_k / 16 / MmaBatch(a.config);
+         return a.config.mmas_in_flight <= std::min<int64_t>(groups, 4)
+                    ? ""
+                    : MustBe("mmas_in_flight", a.config.mmas_in_flight,
+                             absl::StrCat("at most the ",
+                                          std::min<int64_t>(groups, 4),
+                                          " groups of a k-step that can fly"));
+       }},
+      {"mma_fits_launch_registers",
+       [](const Arguments& a) -> std::string {
+         // ptxas compiles each instruction for the registers at launch,
+         // whatever setmaxnreg adds (C7602): accumulators and about 30 more.
+         const int64_t launch = RegistersOf(a.problem, a.config).launch;
+         const int64_t need = a.config.block_m / 2 + 32;
+         return need <= launch
+                    ? ""
+                    : MustBe("block_m", a.config.block_m,
+                             absl::StrCat("so small that a wgmma's ", need,
+                                          " registers fit the ", launch,
+                                          " that a thread starts with"));
+       }},
+      {"cluster",
+       [](const Arguments& a) -> std::string {
+         const int64_t m = a.config.cluster_m, n = a.config.cluster_n;
+         if (m * n > 8 || (m & (m - 1)) != 0 || (n & (n - 1)) != 0) {
+           return absl::StrCat("tuning.cluster_m and cluster_n are ", m,
+                               " and ", n,
+                               "; they must be powers of two and make at most "
+                               "8 CTAs");
+         }
+         const int64_t segments = a.config.block_k / 64;
+         const bool columns = a.problem.layer.k % 64 == 0 && segments % n == 0;
+         if (!columns && a.config.block_m % (8 * n) != 0) {
+           return MustBe("cluster_n", n,
+                         absl::StrCat("a divisor of the ", segments,
+                                      " times 64 columns of a k-step, or of "
+                                      "the ",
+                                      a.config.block_m / 8,
+                                      " times 8 tokens of the tile"));
+         }
+         if (m == 1) return "";
+         const int64_t rows = a.config.block_n / 64;
+         if (rows % m != 0) {
+           return MustBe("cluster_m", m,
+                         absl::StrCat("a divisor of the ", rows,
+                                      " times 64 channels of the tile"));
+         }
+         const WeightLayout w = WeightLayoutOf(a.problem.layer);
+         const int64_t groups =
+             w.group == 0 ? 0 : CeilDiv(a.config.block_k, w.group);
+         return rows / m * groups * w.entry_bytes % 128 == 0
+                    ? ""
+                    : MustBe("cluster_m", m,
+                             "so small that the scales of a CTA's share are a "
+                             "multiple of 128 bytes");
+       }},
+  };
+  return *rules;
+}
+
+const std::vector<Rule>& LastRules() {
+  static const auto* rules = new std::vector<Rule>{
+      {"split_kind",
+       [](const Arguments& a) -> std::string {
+         return a.config.split == Split::kStreamK
+                    ? "tuning.split is stream_k; there are kernels for "
+                      "data_parallel and split_k"
+                    : "";
+       }},
+      {"block_n_units",
+       [](const Arguments& a) -> std::string {
+         return a.config.block_n % 64 == 0
+                    ? ""
+                    : MustBe("block_n", a.config.block_n, "a multiple of 64");
        }},
       {"warp_k_units",
        [](const Arguments& a) -> std::string {
@@ -213,7 +408,11 @@ const std::vector<Rule>& Rules() {
       {"registers_fit",
        [](const Arguments& a) -> std::string {
          const int64_t need = EstimateRegisters(a.problem, a.config);
-         const int64_t limit = RegisterLimit(a.device, a.config);
+         const int64_t limit =
+             UsesWgmma(a.config)
+                 ? std::max(RegistersOf(a.problem, a.config).launch,
+                            RegistersOf(a.problem, a.config).math)
+                 : RegisterLimit(a.device, a.config);
          return need <= limit
                     ? ""
                     : absl::StrCat("a warp tile of ", a.config.warp_n, " x ",
@@ -225,6 +424,13 @@ const std::vector<Rule>& Rules() {
        }},
   };
   return *rules;
+}
+
+// Every rule for the config, in the order in which they are reported. Those
+// after the first list divide by what a malformed config may have at zero.
+std::vector<const std::vector<Rule>*> RulesOf(const TuningConfig& config) {
+  return {&FirstRules(), UsesWgmma(config) ? &WgmmaRules() : &MmaSyncRules(),
+          &LastRules()};
 }
 
 }  // namespace
@@ -340,9 +546,11 @@ std::optional<Refusal> CheckConfig(const Problem& problem,
                                    const DeviceSpec& device,
                                    const TuningConfig& config) {
   const Arguments arguments{problem, device, config};
-  for (const Rule& rule : Rules()) {
-    std::string reason = rule.broken(arguments);
-    if (!reason.empty()) return Refusal{std::string(rule.name), reason};
+  for (const std::vector<Rule>* rules : RulesOf(config)) {
+    for (const Rule& rule : *rules) {
+      std::string reason = rule.broken(arguments);
+      if (!reason.empty()) return Refusal{std::string(rule.name), reason};
+    }
   }
   return std::nullopt;
 }
@@ -352,19 +560,22 @@ std::vector<Refusal> AllRefusals(const Problem& problem,
                                  const TuningConfig& config) {
   const Arguments arguments{problem, device, config};
   std::vector<Refusal> refusals;
-  for (const Rule& rule : Rules()) {
-    std::string reason = rule.broken(arguments);
-    if (reason.empty()) continue;
-    refusals.push_back({std::string(rule.name), reason});
-    // The other rules divide by what a malformed config may have at zero.
-    if (rule.name == "well_formed") break;
+  for (const std::vector<Rule>* rules : RulesOf(config)) {
+    for (const Rule& rule : *rules) {
+      std::string reason = rule.broken(arguments);
+      if (reason.empty()) continue;
+      refusals.push_back({std::string(rule.name), reason});
+      // The other rules divide by what a malformed config may have at zero.
+      if (rule.name == "well_formed") return refusals;
+    }
   }
   return refusals;
 }
 
 int64_t LoadColumns(const TuningConfig& config) {
-  const bool private_rings =
-      config.warps_m() * config.warps_n() == 1 && config.warps_k() > 1;
+  const bool private_rings = !UsesWgmma(config) &&
+                             config.warps_m() * config.warps_n() == 1 &&
+                             config.warps_k() > 1;
   return private_rings ? config.warp_k : config.block_k;
 }
 
@@ -372,7 +583,7 @@ namespace {
 
 // Bytes of one stage of a load group's ring.
 int64_t StageBytes(const Problem& problem, const TuningConfig& config) {
-  // kernels/device/memory/tile_loader.cuh.
+  // kernels/device/memory/tile_loader.cuh and tma_ring.cuh.
   const int64_t columns = LoadColumns(config);
   const int64_t a = config.block_m * columns * problem.layer.a.bits() / 8;
   const int64_t b = config.block_n * columns * problem.layer.b.bits() / 8;
@@ -382,7 +593,9 @@ int64_t StageBytes(const Problem& problem, const TuningConfig& config) {
   const int64_t a_group = problem.layer.a_group;
   const int64_t a_scales =
       a_group == 0 ? 0 : CeilDiv(columns, a_group) * config.block_m * 4;
-  return CeilDiv(a + b + scales + a_scales, 16) * 16;
+  // A stage of wgmma begins at the swizzle's period.
+  const int64_t align = UsesWgmma(config) ? 1024 : 16;
+  return CeilDiv(a + b + scales + a_scales, align) * align;
 }
 
 // Load groups, and so rings, of a CTA.
@@ -393,13 +606,25 @@ int64_t Rings(const TuningConfig& config) {
 }  // namespace
 
 int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
-  // kernels/device/gemm/mma_sync_gemm.cuh; the kernel asserts that both agree.
+  // kernels/device/gemm/; the kernels assert that both sides agree.
   const int64_t ring =
       Rings(config) * config.stages * StageBytes(problem, config);
+  // Two mbarriers a stage.
+  const int64_t barriers = UsesWgmma(config) ? 16 * config.stages : 0;
   const int64_t tile = config.block_m * config.block_n;
   const int64_t reduce = config.warps_k() > 1 ? config.warps_k() * tile * 4 : 0;
   const int64_t output = config.block_m * (config.block_n + 8) * 2;
-  return std::max(ring, reduce + output) + 16;
+  int64_t memory = std::max(ring, reduce + output);
+  if (StreamsTiles(config)) {
+    // kernels/device/epilogue/streamed_epilogue.cuh
+    const int64_t parts = ClusterSplit(config);
+    const int64_t part = config.block_m / parts;
+    const int64_t rows = part % 32 == 0 ? 32 : part % 16 == 0 ? 16 : 8;
+    const int64_t received = (parts - 1) * tile / parts * 4;
+    memory = std::max(ring, received) +
+             config.warps_n() * rows * (config.warp_n * 2 + 16) + received;
+  }
+  return memory + 16 + barriers;
 }
 
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {
@@ -409,12 +634,54 @@ bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {
   // m16k16 steps of a warp that share a scale.
   const int64_t steps = std::min(group, config.warp_k) / 16;
   const int64_t tokens = config.warp_m / 8;
+  if (UsesWgmma(config)) {
+    // Per block of 64 channels, group and lane: four multiplications a step
+    // before it, or an fma for each of the accumulators after it.
+    return ScalesNeedFloat32(problem.layer) || tokens < steps / 2;
+  }
   return ScalesNeedFloat32(problem.layer) ||
          problem.compute.accumulator == kFloat16 ||
          (tokens < steps && tokens <= 4);
 }
 
+int64_t MmaBatch(const TuningConfig& config) {
+  // An m64nNk16 takes N / 2 cycles; a group, 128.
+  const int64_t steps = 256 / (config.block_m * config.warp_n / 16);
+  return steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
+}
+
+int64_t ClusterSplit(const TuningConfig& config) {
+  const int64_t split = config.split_k;
+  const bool fits = (split == 2 || split == 4) && config.warps_k() == 1 &&
+                    split * config.cluster_m * config.cluster_n <= 8 &&
+                    config.block_m % (8 * split) == 0;
+  return UsesWgmma(config) && fits ? split : 1;
+}
+
+bool StreamsTiles(const TuningConfig& config) {
+  return UsesWgmma(config) && config.split_k == ClusterSplit(config) &&
+         config.warps_k() == 1;
+}
+
+WarpgroupRegisters RegistersOf(const Problem& problem,
+                               const TuningConfig& config) {
+  // The register file's 512 of each lane position of the SM's four schedulers,
+  // among which a CTA's warpgroups spread one warp each; in units of 8, of
+  // which an instruction can name 255 and setmaxnreg leave 24.
+  constexpr int64_t kFile = 512, kMost = 240;
+  WarpgroupRegisters r;
+  const int64_t math = config.math_threads() / 128;
+  const int64_t all = config.threads() / 128;
+  r.launch = std::min<int64_t>(kFile / config.ctas_per_sm / all / 8 * 8, 255);
+  r.producer = 24;
+  r.math = std::min((r.launch * all - r.producer) / math / 8 * 8, kMost);
+  r.reassigned =
+      r.math > r.launch && EstimateRegisters(problem, config) > r.launch;
+  return r;
+}
+
 int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
+  if (UsesWgmma(config)) return EstimateWgmmaRegisters(problem, config);
   const int64_t blocks = config.warp_n / 16;
   const int64_t tokens = config.warp_m / 8;
   int64_t accumulators = blocks * tokens * 4;
@@ -441,88 +708,6 @@ int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
     held += held / 4 + 8;
   }
   return accumulators + activations + words + zeros + held + 4 + 32;
-}
-
-std::vector<TuningConfig> Enumerate(const Problem& problem,
-                                    const DeviceSpec& device, int64_t max_m) {
-  struct WarpLayout {
-    int64_t block_m, block_n, warp_m, warp_n;
-  };
-  // Tiles whose warps lie along channels and tokens. Small token tiles are for
-  // decoding: each weight is dequantized once, by one warp.
-  std::vector<WarpLayout> tiles;
-  for (const int64_t block_m : {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}) {
-    if (block_m > 8 && block_m / 2 >= max_m) continue;
-    for (const int64_t block_n : {64, 128, 256}) {
-      for (const int64_t warp_m : {8, 16, 24, 32, 48, 64, 96, 128}) {
-        for (const int64_t warp_n : {16, 32, 64}) {
-          if (block_m % warp_m != 0 || block_n % warp_n != 0) continue;
-          // One warp column takes all tokens while the registers allow it;
-          // splitting tokens repeats the dequantization.
-          const int64_t warps_m = block_m / warp_m;
-          if (block_m <= 64 && warps_m > 2) continue;
-          if (warps_m > 4 || block_n / warp_n > 8) continue;
-          tiles.push_back({block_m, block_n, warp_m, warp_n});
-        }
-      }
-    }
-  }
-  const Producer producer =
-      device.sm_arch < 80 ? Producer::kLdg : Producer::kCpAsync;
-  std::vector<TuningConfig> configs;
-  for (const WarpLayout& tile : tiles) {
-    for (const int64_t block_k : {64, 128, 256, 512, 1024, 2048}) {
-      for (const int64_t warps_k : {1, 2, 4, 8, 16}) {
-        const int64_t warps = (tile.block_m / tile.warp_m) *
-                              (tile.block_n / tile.warp_n) * warps_k;
-        // Fewer than four warps leave schedulers idle; more than sixteen add
-        // nothing here.
-        if (warps < 4 || warps > 16) continue;
-        // Warps along K pay with an epilogue; not for wide token tiles.
-        if (warps_k > 1 && tile.block_m > 64) continue;
-        if (block_k % (64 * warps_k) != 0) continue;
-        // More than two units a warp and step (of 16-bit operands) only
-        // lengthens the unrolled code.
-        if (block_k / warps_k > 2048 / problem.layer.a.bits()) continue;
-        for (const int64_t stages : {2, 3, 4, 5, 6, 8}) {
-          if (producer == Producer::kLdg && stages > 2) break;
-          for (const int64_t ctas : {1, 2, 3, 4}) {
-            for (const int64_t split : {1, 2, 3, 4, 6, 8, 12, 16}) {
-              // A split fills SMs that tiles leave idle.
-              const int64_t tiles_n = CeilDiv(problem.layer.n, tile.block_n);
-              if (split > 1 && tiles_n * split > 4 * device.sm_count * ctas) {
-                continue;
-              }
-              for (const RasterOrder raster :
-                   {RasterOrder::kAlongM, RasterOrder::kAlongN}) {
-                if (raster == RasterOrder::kAlongN && tile.block_m < 64)
-                  continue;
-                TuningConfig config;
-                config.producer_a = config.producer_b = config.producer_scale =
-                    producer;
-                config.block_m = tile.block_m;
-                config.block_n = tile.block_n;
-                config.block_k = block_k;
-                config.warp_m = tile.warp_m;
-                config.warp_n = tile.warp_n;
-                config.warp_k = block_k / warps_k;
-                config.stages = stages;
-                config.ctas_per_sm = ctas;
-                config.split_k = split;
-                config.split =
-                    split > 1 ? Split::kSplitK : Split::kDataParallel;
-                config.raster = raster;
-                if (!CheckConfig(problem, device, config)) {
-                  configs.push_back(config);
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  return configs;
 }
 
 double OperandRate(DataType a, const DeviceSpec& device) {

@@ -73,7 +73,32 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
 // kernels/device/mma/warp_tile.cuh).
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config);
 
-// Registers per thread, estimated from fragments and accumulators.
+// Steps of 16 columns whose wgmmas are one group: short MMAs share a group's
+// overhead.
+int64_t MmaBatch(const TuningConfig& config);
+
+// Whether warps of a wgmma kernel finish tiles on their own, because their sums
+// are whole; its CTAs may take several tiles.
+bool StreamsTiles(const TuningConfig& config);
+
+// Splits of a tile that are in one cluster, and sum through its shared memory
+// instead of the workspace: all of them where a cluster can be that large.
+int64_t ClusterSplit(const TuningConfig& config);
+
+// How registers are shared between the warpgroups of a wgmma kernel: what each
+// thread starts with, and, where those that compute need more than that, what
+// setmaxnreg leaves the producer's and gives the others.
+struct WarpgroupRegisters {
+  int64_t launch = 0;
+  bool reassigned = false;
+  int64_t producer = 0;
+  int64_t math = 0;
+};
+WarpgroupRegisters RegistersOf(const Problem& problem,
+                               const TuningConfig& config);
+
+// Registers per thread that computes, estimated from fragments and
+// accumulators.
 int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config);
 
 // Every legal config of the declared space that can make sense at some M up

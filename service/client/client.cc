@@ -348,7 +348,8 @@ absl::Status Client::Gemm(const GemmCall& call) {
   HONE_ASSIGN_OR_RETURN(const std::shared_ptr<const KernelTable> table,
                         Prepared(call.problem));
   Kernel& kernel = *table->Find(call.m);
-  const LaunchPlan plan = PlanLaunch(call.problem, kernel.config(), call.m);
+  const LaunchPlan plan =
+      PlanLaunch(call.problem, kernel.config(), call.m, device_.sm_count);
   if (call.workspace_bytes < plan.workspace_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "workspace_bytes is ", call.workspace_bytes, "; M = ", call.m,

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 
@@ -13,7 +14,8 @@ std::string BenchKernel::Describe() const {
   return absl::StrCat(resources.registers, " registers, ",
                       resources.spill_store_bytes, " bytes spilled, ",
                       cubin.size(), " bytes of cubin, compiled in ", compile_ms,
-                      " ms");
+                      " ms", warnings.empty() ? "" : "\n         ",
+                      absl::StrJoin(warnings, "\n         "));
 }
 
 absl::StatusOr<KernelCompiler> KernelCompiler::Create() {
@@ -48,6 +50,7 @@ BenchKernel KernelCompiler::Compile(const Problem& problem,
   }
   kernel.cubin = std::move(result->cubin);
   kernel.resources = result->resources;
+  kernel.warnings = std::move(result->warnings);
   return kernel;
 }
 

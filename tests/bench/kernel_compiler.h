@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +22,8 @@ struct BenchKernel {
   absl::Status status;
   std::string cubin;
   KernelResources resources;
+  // What NVRTC and ptxas warn of, such as serialized wgmmas.
+  std::vector<std::string> warnings;
   int64_t compile_ms = 0;
 
   // One line for people.

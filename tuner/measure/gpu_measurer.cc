@@ -98,9 +98,10 @@ GpuMeasurer::Prepare(int candidate, int64_t m) {
   Loaded& loaded = session_->candidates[static_cast<size_t>(candidate)];
   auto plan = loaded.plans.find(m);
   if (plan == loaded.plans.end()) {
-    plan =
-        loaded.plans.emplace(m, PlanLaunch(session_->problem, loaded.config, m))
-            .first;
+    plan = loaded.plans
+               .emplace(m, PlanLaunch(session_->problem, loaded.config, m,
+                                      device().sm_count))
+               .first;
   }
   if (!loaded.module.has_value()) {
     HONE_ASSIGN_OR_RETURN(Module module, Module::Load(loaded.cubin));

@@ -17,8 +17,8 @@
 #define HONE_DEVICE_EPILOGUE_EPILOGUE_CUH_
 
 #include "kernels/device/memory/packed_layout.cuh"
-#include "kernels/device/mma/warp_tile.cuh"
 #include "kernels/device/ptx/core.cuh"
+#include "kernels/device/ptx/math.cuh"
 #include "kernels/device/schedule/tile_schedule.cuh"
 
 namespace hone {
@@ -26,7 +26,8 @@ namespace hone {
 // Scales of A that the epilogue applies; those of groups are the mainloop's.
 enum class AScale : u8 { kNone, kTensor, kToken };
 
-template <typename Config>
+// Warp is WarpTile or WarpgroupTile.
+template <typename Config, typename Warp>
 class Epilogue {
  public:
   static constexpr int kReduceBytes =
@@ -37,7 +38,7 @@ class Epilogue {
   static constexpr int kSharedBytes =
       kReduceBytes + Config::kBlockM * kTileStride * 2;
 
-  __device__ __forceinline__ Epilogue(const WarpTile<Config>& warp,
+  __device__ __forceinline__ Epilogue(const Warp& warp,
                                       const TileSchedule<Config>& tile,
                                       u32 shared, u32 shared_flag,
                                       const u8* scales, const u8* a_scales,
@@ -59,25 +60,69 @@ class Epilogue {
         warp_.fragment(f, v);
         ptx::StoreShared16(ReduceSlot(warp_.warp_k(), f), ToWords(v));
       }
-      ptx::BarrierSync();
+      Warp::Sync();
     }
     if constexpr (Config::kSplitK > 1) {
       if (!SumSplits(workspace, m)) return;
     } else {
       ForEachFragment([&](int f, const float(&v)[4]) { Finish(f, v, m); });
     }
-    ptx::BarrierSync();
+    Warp::Sync();
     WriteTile(c, m);
   }
 
- private:
-  using Warp = WarpTile<Config>;
-  using Type = typename Config::CType;
-  static constexpr int kFragments = Warp::kFragments;
-  static constexpr u32 kTileBytes = Config::kBlockM * Config::kBlockN * 4;
-  // Fragments that this warp finishes.
-  static constexpr int kShare =
-      (kFragments + Config::kWarpsK - 1) / Config::kWarpsK;
+  // Fragment f, `v`, with scales and bias: two tokens of the lane's lower
+  // channel and of its upper one.
+  __device__ __forceinline__ void Scaled(int f, const float (&v)[4], int m,
+                                         float (&low)[2],
+                                         float (&high)[2]) const {
+    const int n =
+        tile_.tile_n * Config::kBlockN + warp_.channel(f) + warp_.lane() / 4;
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      low[e] = v[e];
+      high[e] = v[2 + e];
+    }
+    if constexpr (kFactor) {
+      const float factor = Factor();
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        low[e] *= factor;
+        high[e] *= factor;
+      }
+    }
+    if constexpr (kChannelScale) {
+      float scale_low = 0.0f;
+      float scale_high = 0.0f;
+      // Past N the packed padding ends too.
+      if (n < kPackedN) LoadScales(n, scale_low, scale_high);
+      low[0] *= scale_low;
+      low[1] *= scale_low;
+      high[0] *= scale_high;
+      high[1] *= scale_high;
+    }
+    if constexpr (Config::kAScale == AScale::kToken) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int token = tile_.tile_m * Config::kBlockM + warp_.token(f) +
+                          warp_.lane() % 4 * 2 + e;
+        const float scale =
+            token < m
+                ? ptx::BitsToFloat(ptx::LoadConstant4(a_scales_ + token * 4ll))
+                : 0.0f;
+        low[e] *= scale;
+        high[e] *= scale;
+      }
+    }
+    if constexpr (Config::kBias) {
+      const float bias_low = n < Config::kN ? LoadBias(n) : 0.0f;
+      const float bias_high = n + 8 < Config::kN ? LoadBias(n + 8) : 0.0f;
+      low[0] += bias_low;
+      low[1] += bias_low;
+      high[0] += bias_high;
+      high[1] += bias_high;
+    }
+  }
 
   static __device__ __forceinline__ Words4 ToWords(const float (&v)[4]) {
     Words4 words;
@@ -85,6 +130,44 @@ class Epilogue {
     for (int e = 0; e < 4; ++e) words.w[e] = ptx::FloatToBits(v[e]);
     return words;
   }
+
+  static __device__ __forceinline__ void Add(float (&v)[4], const Words4& words,
+                                             bool first) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float value = ptx::BitsToFloat(words.w[e]);
+      v[e] = first ? value : v[e] + value;
+    }
+  }
+
+  // Sixteen bytes of eight channels of token `m_index` from `n_index` on, as
+  // far as the output has them.
+  static __device__ __forceinline__ void Store(u8* c, int m, int m_index,
+                                               int n_index, u32 shared) {
+    if (m_index >= m || n_index >= Config::kN) return;
+    const Words4 words = ptx::LoadShared16(shared);
+    u8* destination =
+        c + (static_cast<u64>(m_index) * Config::kN + n_index) * 2;
+    if constexpr (Config::kN % 8 == 0) {
+      ptx::StoreGlobal16(destination, words);
+    } else {
+      // Rows of N elements are not 16-byte aligned.
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if (n_index + e >= Config::kN) break;
+        ptx::StoreGlobal2(destination + e * 2,
+                          static_cast<u16>(words.w[e / 2] >> (e % 2 * 16)));
+      }
+    }
+  }
+
+ private:
+  using Type = typename Config::CType;
+  static constexpr int kFragments = Warp::kFragments;
+  static constexpr u32 kTileBytes = Config::kBlockM * Config::kBlockN * 4;
+  // Fragments that this warp finishes.
+  static constexpr int kShare =
+      (kFragments + Config::kWarpsK - 1) / Config::kWarpsK;
 
   // A fragment's 16 bytes of this lane, within [warp along m, n][fragment].
   __device__ __forceinline__ u32 FragmentOffset(int f) const {
@@ -117,19 +200,9 @@ class Epilogue {
     }
   }
 
-  static __device__ __forceinline__ void Add(float (&v)[4], const Words4& words,
-                                             bool first) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const float value = ptx::BitsToFloat(words.w[e]);
-      v[e] = first ? value : v[e] + value;
-    }
-  }
-
   // False when another CTA of this tile will finish it.
   __device__ __forceinline__ bool SumSplits(u8* workspace, int m) const {
-    const int tiles_m = (m + Config::kBlockM - 1) / Config::kBlockM;
-    const int tiles = tiles_m * TileSchedule<Config>::kTilesN;
+    const int tiles = TileSchedule<Config>::Tiles(m);
     u32* counter = reinterpret_cast<u32*>(workspace) + tile_.tile;
     u8* partials = workspace + layout::RoundUp(tiles * 4ll, 256) +
                    static_cast<u64>(tile_.tile) * Config::kSplitK * kTileBytes;
@@ -138,14 +211,14 @@ class Epilogue {
       ptx::StoreGlobal16(own + FragmentOffset(f), ToWords(v));
     });
     ptx::ThreadFence();
-    ptx::BarrierSync();
+    Warp::Sync();
     if (ptx::ThreadIdX() == 0) {
       const bool last = ptx::AtomicIncrement(counter) == Config::kSplitK - 1;
       // Nobody else touches the counter once the last CTA has come.
       if (last) ptx::StoreGlobal4(counter, 0);
       ptx::StoreShared4(flag_, last);
     }
-    ptx::BarrierSync();
+    Warp::Sync();
     if (ptx::LoadShared4(flag_) == 0) return false;
     ptx::ThreadFence();
     // All splits' loads of a few fragments at a time, then their sums: the
@@ -182,59 +255,28 @@ class Epilogue {
   // Scale, bias, conversion, and into the output tile.
   __device__ __forceinline__ void Finish(int f, const float (&v)[4],
                                          int m) const {
-    const int g = warp_.lane() / 4;
-    const int t = warp_.lane() % 4;
-    const int column =
-        warp_.warp_n() * Config::kWarpN + f / Warp::kTokens * 16 + g;
-    const int row =
-        warp_.warp_m() * Config::kWarpM + f % Warp::kTokens * 8 + 2 * t;
-    const int n = tile_.tile_n * Config::kBlockN + column;
-    float low[2] = {v[0], v[1]};
-    float high[2] = {v[2], v[3]};
-    if constexpr (kFactor) {
-      const float factor = Factor();
+    float low[2];
+    float high[2];
+    Scaled(f, v, m, low, high);
+    if constexpr (Warp::kStoresMatrices) {
+      // Lane l has the address of the eight channels, from the fragment's first
+      // or ninth, of token l % 8.
+      const int lane = warp_.lane();
+      const u32 address = output_ + ((lane % 8 + warp_.token(f)) * kTileStride +
+                                     lane / 8 % 2 * 8 + warp_.channel(f)) *
+                                        2;
+      Warp::StoreTransposed(address, Type::Pack(low[0], low[1]),
+                            Type::Pack(high[0], high[1]));
+    } else {
+      const int column = warp_.channel(f) + warp_.lane() / 4;
+      const int row = warp_.token(f) + warp_.lane() % 4 * 2;
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        low[e] *= factor;
-        high[e] *= factor;
+        const u32 packed = Type::Pack(low[e], high[e]);
+        const u32 address = output_ + ((row + e) * kTileStride + column) * 2;
+        ptx::StoreShared2(address, static_cast<u16>(packed));
+        ptx::StoreShared2(address + 16, static_cast<u16>(packed >> 16));
       }
-    }
-    if constexpr (kChannelScale) {
-      float scale_low = 0.0f;
-      float scale_high = 0.0f;
-      // Past N the packed padding ends too.
-      if (n < kPackedN) LoadScales(n, scale_low, scale_high);
-      low[0] *= scale_low;
-      low[1] *= scale_low;
-      high[0] *= scale_high;
-      high[1] *= scale_high;
-    }
-    if constexpr (Config::kAScale == AScale::kToken) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int token = tile_.tile_m * Config::kBlockM + row + e;
-        const float scale =
-            token < m
-                ? ptx::BitsToFloat(ptx::LoadConstant4(a_scales_ + token * 4ll))
-                : 0.0f;
-        low[e] *= scale;
-        high[e] *= scale;
-      }
-    }
-    if constexpr (Config::kBias) {
-      const float bias_low = n < Config::kN ? LoadBias(n) : 0.0f;
-      const float bias_high = n + 8 < Config::kN ? LoadBias(n + 8) : 0.0f;
-      low[0] += bias_low;
-      low[1] += bias_low;
-      high[0] += bias_high;
-      high[1] += bias_high;
-    }
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const u32 packed = Type::Pack(low[e], high[e]);
-      const u32 address = output_ + ((row + e) * kTileStride + column) * 2;
-      ptx::StoreShared2(address, static_cast<u16>(packed));
-      ptx::StoreShared2(address + 16, static_cast<u16>(packed >> 16));
     }
   }
 
@@ -300,22 +342,7 @@ class Epilogue {
       const int column = i % kRowVectors * 8;
       const int m_index = tile_.tile_m * Config::kBlockM + row;
       const int n_index = tile_.tile_n * Config::kBlockN + column;
-      if (m_index >= m || n_index >= Config::kN) continue;
-      const Words4 words =
-          ptx::LoadShared16(output_ + (row * kTileStride + column) * 2);
-      u8* destination =
-          c + (static_cast<u64>(m_index) * Config::kN + n_index) * 2;
-      if constexpr (Config::kN % 8 == 0) {
-        ptx::StoreGlobal16(destination, words);
-      } else {
-        // Rows of N elements are not 16-byte aligned.
-#pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          if (n_index + e >= Config::kN) break;
-          ptx::StoreGlobal2(destination + e * 2,
-                            static_cast<u16>(words.w[e / 2] >> (e % 2 * 16)));
-        }
-      }
+      Store(c, m, m_index, n_index, output_ + (row * kTileStride + column) * 2);
     }
   }
 

@@ -65,9 +65,9 @@ struct SharedLayout {
   static constexpr int kRingBytes = Config::kStages * Stage<Config>::kBytes;
   static constexpr int kRingsBytes = Stage<Config>::kRings * kRingBytes;
   static constexpr int kFlagOffset =
-      kRingsBytes > Epilogue<Config>::kSharedBytes
+      kRingsBytes > Epilogue<Config, WarpTile<Config>>::kSharedBytes
           ? kRingsBytes
-          : Epilogue<Config>::kSharedBytes;
+          : Epilogue<Config, WarpTile<Config>>::kSharedBytes;
   static constexpr int kBytes = kFlagOffset + 16;
 };
 
@@ -167,9 +167,9 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
     RunAsync<Config>(loader, tile, ring, warp);
   }
   ptx::BarrierSync();
-  const Epilogue<Config> epilogue(warp, tile, shared,
-                                  shared + SharedLayout<Config>::kFlagOffset,
-                                  scales, a_scales, bias);
+  const Epilogue<Config, WarpTile<Config>> epilogue(
+      warp, tile, shared, shared + SharedLayout<Config>::kFlagOffset, scales,
+      a_scales, bias);
   epilogue.Run(c, workspace, m);
 }
 

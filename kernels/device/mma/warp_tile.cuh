@@ -103,6 +103,11 @@ class WarpTile {
     for (int u = 0; u < kUnits; ++u) AccumulateUnit(stage, u, x);
   }
 
+  // There is no stmatrix before SM90.
+  static constexpr bool kStoresMatrices = false;
+  // A barrier of the warps that compute.
+  static __device__ __forceinline__ void Sync() { ptx::BarrierSync(); }
+
   // Fragment f = kTokens · i + j: rows 16·i of the warp's channels, tokens
   // 8·j. With lane = 4·g + t its elements are (row g, token 2t), (g, 2t + 1),
   // (g + 8, 2t), (g + 8, 2t + 1).
@@ -112,6 +117,13 @@ class WarpTile {
     for (int e = 0; e < 4; ++e) {
       v[e] = static_cast<float>(sum_[f / kTokens][f % kTokens][e]);
     }
+  }
+  // Its first channel and token within the tile.
+  __device__ __forceinline__ int channel(int f) const {
+    return warp_n_ * Config::kWarpN + f / kTokens * 16;
+  }
+  __device__ __forceinline__ int token(int f) const {
+    return warp_m_ * Config::kWarpM + f % kTokens * 8;
   }
   __device__ __forceinline__ int lane() const { return lane_; }
   __device__ __forceinline__ int warp_m() const { return warp_m_; }

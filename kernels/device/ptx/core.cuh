@@ -35,6 +35,12 @@ __device__ __forceinline__ u32 BlockIdX() {
   return value;
 }
 
+__device__ __forceinline__ u32 GridDimX() {
+  u32 value;
+  asm("mov.u32 %0, %%nctaid.x;" : "=r"(value));
+  return value;
+}
+
 // The shared-window address of a pointer into shared memory.
 __device__ __forceinline__ u32 SharedAddress(const void* pointer) {
   u32 address;

@@ -3,7 +3,9 @@
 // The grid is one-dimensional: tiles · splits CTAs, the split slowest. Tiles
 // are walked along M within one column of tiles (kAlongM), or in bands of
 // eight rows of tiles along N (kAlongN), so that neighbouring CTAs share
-// weights or activations in the L2.
+// weights or activations in the L2. In clusters the walk is that of blocks of
+// kClusterM by kClusterN tiles, one CTA each, n fastest; where tiles do not
+// fill the last of them, CTAs compute tiles outside of the output.
 #ifndef HONE_DEVICE_SCHEDULE_TILE_SCHEDULE_CUH_
 #define HONE_DEVICE_SCHEDULE_TILE_SCHEDULE_CUH_
 
@@ -17,6 +19,18 @@ template <typename Config>
 struct TileSchedule {
   static constexpr int kTilesN =
       (Config::kN + Config::kBlockN - 1) / Config::kBlockN;
+  // Rows and columns of clusters.
+  static constexpr int kCluster = Config::kClusterM * Config::kClusterN;
+  static constexpr int kClustersN =
+      (kTilesN + Config::kClusterN - 1) / Config::kClusterN;
+  static __device__ __forceinline__ int ClustersM(int m) {
+    constexpr int kRows = Config::kBlockM * Config::kClusterM;
+    return (m + kRows - 1) / kRows;
+  }
+  // With those outside of the output.
+  static __device__ __forceinline__ int Tiles(int m) {
+    return ClustersM(m) * kClustersN * kCluster;
+  }
   static constexpr int kSteps =
       (Config::kK + Config::kBlockK - 1) / Config::kBlockK;
 
@@ -25,31 +39,49 @@ struct TileSchedule {
   // Linear index of the tile, independent of the split.
   int tile;
   int split;
+  // Place among the tiles of the cluster.
+  int rank;
   // K-steps [step_begin, step_end).
   int step_begin;
   int step_end;
 
-  __device__ __forceinline__ explicit TileSchedule(int m) {
-    const int tiles_m = (m + Config::kBlockM - 1) / Config::kBlockM;
-    const int tiles = tiles_m * kTilesN;
-    int index = static_cast<int>(ptx::BlockIdX());
+  // Of this tile's CTA for another split, in a cluster with all of them.
+  __device__ __forceinline__ u32 RankOf(int other) const {
+    return static_cast<u32>(other * kCluster + rank);
+  }
+
+  __device__ __forceinline__ explicit TileSchedule(int m)
+      : TileSchedule(m, static_cast<int>(ptx::BlockIdX())) {}
+
+  // Of the CTA `index` of a grid that has one for each tile and split.
+  __device__ __forceinline__ TileSchedule(int m, int index) {
+    const int tiles = Tiles(m);
+    const int clusters_m = ClustersM(m);
     split = 0;
-    if constexpr (Config::kSplitK > 1) {
+    if constexpr (Config::kClusterSplit > 1) {
+      split = index / kCluster % Config::kClusterSplit;
+      index = index / (kCluster * Config::kClusterSplit) * kCluster +
+              index % kCluster;
+    } else if constexpr (Config::kSplitK > 1) {
       split = index / tiles;
       index -= split * tiles;
     }
     tile = index;
+    rank = index % kCluster;
+    index /= kCluster;
     if constexpr (Config::kRasterAlongM) {
-      tile_n = index / tiles_m;
-      tile_m = index - tile_n * tiles_m;
+      tile_n = index / clusters_m;
+      tile_m = index - tile_n * clusters_m;
     } else {
-      const int band = index / (kRasterBand * kTilesN);
-      const int within = index - band * (kRasterBand * kTilesN);
-      const int left = tiles_m - band * kRasterBand;
+      const int band = index / (kRasterBand * kClustersN);
+      const int within = index - band * (kRasterBand * kClustersN);
+      const int left = clusters_m - band * kRasterBand;
       const int height = left < kRasterBand ? left : kRasterBand;
       tile_n = within / height;
       tile_m = band * kRasterBand + within - tile_n * height;
     }
+    tile_m = tile_m * Config::kClusterM + rank / Config::kClusterN;
+    tile_n = tile_n * Config::kClusterN + rank % Config::kClusterN;
     step_begin = split * kSteps / Config::kSplitK;
     step_end = (split + 1) * kSteps / Config::kSplitK;
   }

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/codegen/tensor_map.h"
 #include "kernels/space/space.h"
 
 namespace hone {
@@ -95,6 +96,79 @@ TEST(CodegenTest, IdentityDependsOnCubinAndLaunch) {
   EXPECT_EQ(id, KernelIdentity("aa", problem, config));
   config.split_k = 2;
   EXPECT_NE(id, KernelIdentity("aa", problem, config));
+}
+
+TuningConfig WgmmaConfig(int64_t block_m, int64_t block_n) {
+  TuningConfig c;
+  c.block_m = c.warp_m = block_m;
+  c.block_n = block_n;
+  c.block_k = c.warp_k = 128;
+  c.warp_n = 16;
+  c.stages = 3;
+  c.mma = MmaInstruction::kWgmma;
+  c.producer_a = c.producer_b = c.producer_scale = Producer::kTma;
+  c.warp_specialized = true;
+  c.mmas_in_flight = 2;
+  return c;
+}
+
+TEST(CodegenTest, WgmmaKernelsTakeTensorMaps) {
+  const DeviceSpec device = *ModelledDevice("h200");
+  const Problem problem = MakeProblem();
+  const TuningConfig config = WgmmaConfig(128, 128);
+  const auto kernel = RenderKernel(problem, config, device);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_THAT(kernel->source, HasSubstr("wgmma.mma_async.sync.aligned."
+                                        "m64n128k16.f32.f16.f16"));
+  const LaunchPlan plan = PlanLaunch(problem, config, 300);
+  ASSERT_EQ(plan.tensor_maps.size(), 3u);
+  for (const TensorMap& map : plan.tensor_maps) {
+    EXPECT_TRUE(ValidateTensorMap(map).ok()) << ValidateTensorMap(map);
+  }
+  const TensorMap& a = plan.tensor_maps[0];
+  EXPECT_THAT(a.dims, testing::ElementsAre(64, 300, 128));
+  EXPECT_THAT(a.box, testing::ElementsAre(64, 128, 2));
+  // A row of units is 128 units of 256 words.
+  const TensorMap& b = plan.tensor_maps[1];
+  EXPECT_THAT(b.dims, testing::ElementsAre(256, 128, 128));
+  EXPECT_THAT(b.box, testing::ElementsAre(256, 2, 2));
+  const TensorMap& scales = plan.tensor_maps[2];
+  EXPECT_THAT(scales.dims, testing::ElementsAre(16, 64, 128));
+  EXPECT_THAT(scales.box, testing::ElementsAre(16, 1, 2));
+  EXPECT_EQ(plan.block.x, 384u);
+  // One row of units without tails is one piece of memory.
+  const LaunchPlan narrow = PlanLaunch(problem, WgmmaConfig(8, 64), 1);
+  EXPECT_EQ(narrow.tensor_maps.size(), 1u);
+  Problem ragged = problem;
+  ragged.layer.k = 8200;
+  EXPECT_THAT(PlanLaunch(ragged, WgmmaConfig(8, 64), 3).tensor_maps[0].dims,
+              testing::ElementsAre(8200, 3));
+  EXPECT_EQ(PlanLaunch(ragged, WgmmaConfig(8, 64), 3).tensor_maps.size(), 3u);
+}
+
+TEST(CodegenTest, WgmmaCtasTakeSeveralTilesOrShareOne) {
+  const Problem problem = MakeProblem();
+  TuningConfig config = WgmmaConfig(128, 128);
+  EXPECT_EQ(PlanLaunch(problem, config, 512).grid.x, 256u);
+  EXPECT_EQ(PlanLaunch(problem, config, 512, 132).grid.x, 132u);
+  EXPECT_EQ(PlanLaunch(problem, config, 128, 132).grid.x, 64u);
+  const std::string id = KernelIdentity("aa", problem, config);
+  config.cluster_n = 2;
+  EXPECT_NE(id, KernelIdentity("aa", problem, config));
+  EXPECT_EQ(PlanLaunch(problem, config, 512, 131).grid.x, 130u);
+  EXPECT_EQ(PlanLaunch(problem, config, 512, 131).cluster.x, 2u);
+  // The splits of a tile are a cluster where it can be so large.
+  config.split = Split::kSplitK;
+  config.split_k = 2;
+  const LaunchPlan together = PlanLaunch(problem, config, 128, 132);
+  EXPECT_EQ(together.grid.x, 128u);
+  EXPECT_EQ(together.cluster.x, 4u);
+  EXPECT_EQ(together.workspace_bytes, 0u);
+  config.split_k = 3;
+  const LaunchPlan apart = PlanLaunch(problem, config, 128, 132);
+  EXPECT_EQ(apart.grid.x, 192u);
+  EXPECT_EQ(apart.cluster.x, 2u);
+  EXPECT_EQ(apart.workspace_bytes, 256u + 192 * 128 * 128 * 4);
 }
 
 TEST(EmbeddedTest, FlattensEachFileOnce) {

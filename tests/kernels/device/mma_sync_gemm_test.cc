@@ -383,7 +383,8 @@ TuningConfig SmallConfig(const Problem& problem, const DeviceSpec& device,
   // The emulator's time grows with the tile.
   configs.erase(std::remove_if(configs.begin(), configs.end(),
                                [](const TuningConfig& c) {
-                                 return c.block_m > 64 || c.block_n > 128;
+                                 return c.mma != MmaInstruction::kMmaSync ||
+                                        c.block_m > 64 || c.block_n > 128;
                                }),
                 configs.end());
   EXPECT_FALSE(configs.empty()) << problem.ToString();

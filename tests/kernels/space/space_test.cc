@@ -236,7 +236,7 @@ TEST(SpaceTest, EachRuleSaysWhatIsWrongAndWhatIsLegal) {
   TuningConfig good = HeuristicDefault(problem, Device("h200"), 16);
   ASSERT_EQ(Reason(problem, good), "");
   TuningConfig c = good;
-  c.mma = MmaInstruction::kWgmma;
+  c.mma = MmaInstruction::kTcgen05;
   EXPECT_THAT(Reason(problem, c), HasSubstr("mma_instruction"));
   c = good;
   c.producer_b = Producer::kTma;
@@ -287,6 +287,104 @@ TEST(SpaceTest, EachRuleSaysWhatIsWrongAndWhatIsLegal) {
   c.warp_n = 64;
   c.block_k = 64;
   c.warp_k = 64;
+  c.stages = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("registers_fit"));
+}
+
+TuningConfig WgmmaConfig() {
+  TuningConfig c;
+  c.block_m = c.warp_m = 64;
+  c.block_n = 128;
+  c.block_k = c.warp_k = 128;
+  c.warp_n = 16;
+  c.stages = 4;
+  c.mma = MmaInstruction::kWgmma;
+  c.producer_a = c.producer_b = c.producer_scale = Producer::kTma;
+  c.warp_specialized = true;
+  c.mmas_in_flight = 2;
+  return c;
+}
+
+TEST(SpaceTest, EachWgmmaRuleSaysWhatIsWrongAndWhatIsLegal) {
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  const TuningConfig good = WgmmaConfig();
+  ASSERT_EQ(Reason(problem, good), "");
+  EXPECT_EQ(CheckConfig(problem, Device("a100"), good)->rule,
+            "device_has_wgmma");
+  Problem p = problem;
+  p.compute.accumulator = kFloat16;
+  EXPECT_THAT(Reason(p, good), HasSubstr("wgmma_accumulates_float32"));
+  p = problem;
+  p.layer.k = 8188;
+  EXPECT_THAT(Reason(p, good), HasSubstr("a multiple of 8"));
+  TuningConfig c = good;
+  c.producer_scale = Producer::kCpAsync;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("loads with tma"));
+  c = good;
+  c.warp_specialized = false;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("must be 1 for wgmma"));
+  c = good;
+  c.warp_m = 32;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("warp_m is 32"));
+  c = good;
+  c.block_m = c.warp_m = 264;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("at most 256"));
+  c = good;
+  c.warp_n = 64;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("16 or 32"));
+  c = good;
+  c.block_n = 192;
+  c.warp_n = 32;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("warpgroup's 128 channels"));
+  c = good;
+  c.block_n = 384;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("6 warpgroups"));
+  c = good;
+  c.mmas_in_flight = 5;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("at most the 2 groups"));
+  c = good;
+  c.block_m = c.warp_m = 16;
+  c.mmas_in_flight = 3;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("at most the 2 groups"));
+  c = good;
+  c.block_m = c.warp_m = 128;
+  c.block_k = c.warp_k = 64;
+  c.ctas_per_sm = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("wgmma's 96 registers"));
+  c = good;
+  c.block_k = 384;
+  c.warp_k = 192;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("group_tiles_warp_k"));
+  c = good;
+  c.cluster_n = 3;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("powers of two"));
+  c = good;
+  c.block_m = c.warp_m = 24;
+  c.block_k = c.warp_k = 64;
+  c.mmas_in_flight = 1;
+  c.cluster_n = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("times 8 tokens"));
+  c = good;
+  c.cluster_m = 4;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("2 times 64 channels"));
+  p = problem;
+  p.layer.b_scale_type = kFloat8e4m3;
+  c.cluster_m = 2;
+  EXPECT_THAT(Reason(p, c), HasSubstr("a multiple of 128 bytes"));
+}
+
+TEST(SpaceTest, WgmmaRegistersAreSharedBetweenWarpgroups) {
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  TuningConfig c = WgmmaConfig();
+  EXPECT_EQ(RegistersOf(problem, c).launch, 168);
+  EXPECT_FALSE(RegistersOf(problem, c).reassigned);
+  c.block_m = c.warp_m = 128;
+  c.block_n = 256;
+  c.warp_n = 32;
+  EXPECT_TRUE(RegistersOf(problem, c).reassigned);
+  EXPECT_EQ(RegistersOf(problem, c).math, 240);
+  EXPECT_EQ(RegistersOf(problem, c).producer, 24);
+  c.block_m = c.warp_m = 192;
   c.stages = 2;
   EXPECT_THAT(Reason(problem, c), HasSubstr("registers_fit"));
 }

@@ -1,0 +1,259 @@
+// C = A · Bᵀ with packed weights, on wgmma, SM90a.
+//
+// Algorithm. The CTA computes Dᵀ = W · Xᵀ for a tile of kBlockN channels by
+// kBlockM tokens. One thread of a producer warpgroup has the copy engine fill a
+// ring of kStages k-steps; the other warpgroups multiply, each its own channels
+// and, where warpgroups share channels, its own part of every k-step. Weights
+// go from shared memory to registers, are dequantized there and are wgmma's
+// register operand; activations stay in shared memory. mbarriers alone connect
+// the two sides: `full` when a step has landed, `empty` when all have read it.
+// The epilogue reuses the ring's memory, or, where each warp has whole sums,
+// has its own: then the grid has as many CTAs as run at a time, each takes one
+// tile after the other, and the next tile's first steps land during the
+// epilogue.
+//
+// Data layout: packed_layout.cuh (weights, scales), tma_ring.cuh (stages).
+//
+// Measured steps: none yet.
+//
+// Config is rendered per kernel: what mma_sync_gemm.cuh lists, and
+//   Mma                      wgmma of the tile's shape (ptx/wgmma.cuh)
+//   kMmaBatch, kFlight       steps of a group of MMAs, groups in flight
+//   kClusterM/N              tiles of a cluster
+//   kClusterSplit            splits of a tile in a cluster
+//   kStreamed                whether warps finish tiles on their own, and CTAs
+//                            take several (epilogue/streamed_epilogue.cuh)
+//   kBulkWeights             whether weights and scales need no tensor map
+//   kProducerRegisters, kMathRegisters
+//                            what setmaxnreg gives each side; 0: left alone
+// kThreads counts the threads that multiply.
+#ifndef HONE_DEVICE_GEMM_WGMMA_GEMM_CUH_
+#define HONE_DEVICE_GEMM_WGMMA_GEMM_CUH_
+
+#include "kernels/device/epilogue/epilogue.cuh"
+#include "kernels/device/epilogue/streamed_epilogue.cuh"
+#include "kernels/device/memory/tma_ring.cuh"
+#include "kernels/device/mma/warpgroup_tile.cuh"
+#include "kernels/device/ptx/bulk_copy.cuh"
+#include "kernels/device/ptx/cluster.cuh"
+#include "kernels/device/ptx/core.cuh"
+#include "kernels/device/ptx/mbarrier.cuh"
+#include "kernels/device/ptx/wgmma.cuh"
+#include "kernels/device/schedule/tile_schedule.cuh"
+
+namespace hone {
+
+// The one dynamic shared-memory block: the ring, reused by the epilogue or
+// followed by a streamed one's memory; the flag that tells a CTA whether it is
+// its tile's last; and the mbarriers.
+template <typename Config>
+struct WgmmaSharedLayout {
+  using Warp = WarpgroupTile<Config>;
+  using Streamed = StreamedEpilogue<Config, Warp>;
+  static constexpr int Max(int a, int b) { return a > b ? a : b; }
+
+  // What a streamed epilogue sends goes over the ring, too.
+  static constexpr int kRingBytes =
+      Max(Config::kStages * TmaStage<Config>::kBytes, Streamed::kReceivedBytes);
+  static constexpr int kBuffersOffset = kRingBytes;
+  static constexpr int kReceivedOffset =
+      kBuffersOffset + Streamed::kBufferBytes;
+  static constexpr int kFlagOffset =
+      Config::kStreamed ? kReceivedOffset + Streamed::kReceivedBytes
+                        : Max(kRingBytes, Epilogue<Config, Warp>::kSharedBytes);
+  static constexpr int kArrivedOffset = kFlagOffset + 8;
+  static constexpr int kFullOffset = kFlagOffset + 16;
+  static constexpr int kEmptyOffset = kFullOffset + Config::kStages * 8;
+  static constexpr int kBytes = kEmptyOffset + Config::kStages * 8;
+};
+
+// What the kernel's arguments are, for both sides.
+struct WgmmaArguments {
+  const TensorMap* map_a;
+  const TensorMap* map_b;
+  const TensorMap* map_scales;
+  const u8* b;
+  const u8* scales;
+  const u8* bias;
+  u8* c;
+  u8* workspace;
+  int m;
+};
+
+// The producer's thread: fills stages from `cursor` on with k-steps [begin,
+// end) of a tile.
+template <typename Config>
+__device__ __forceinline__ void Produce(const WgmmaArguments& arguments,
+                                        const TileSchedule<Config>& tile,
+                                        u32 ring, RingBarriers barriers,
+                                        RingCursor<Config>& cursor, int begin,
+                                        int end) {
+  const TmaProducer<Config> producer(
+      arguments.map_a, arguments.map_b, arguments.map_scales, arguments.b,
+      arguments.scales, tile.tile_m, tile.tile_n,
+      arguments.m <= Config::kBlockM * Config::kClusterM);
+#pragma unroll 1
+  for (int step = begin; step < end; ++step) {
+    ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
+    producer.Issue(ring + cursor.stage * TmaStage<Config>::kBytes,
+                   barriers.full + cursor.stage * 8, step);
+    cursor.Advance();
+  }
+}
+
+// One tile of those that compute; `last` if it is the CTA's last.
+template <typename Config>
+__device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
+                                        const TileSchedule<Config>& tile,
+                                        u32 shared,
+                                        WarpgroupTile<Config>& warpgroup,
+                                        RingCursor<Config>& cursor, bool last) {
+  using Warpgroup = WarpgroupTile<Config>;
+  using Shared = WgmmaSharedLayout<Config>;
+  constexpr int kUnits = TmaStage<Config>::kUnitsN;
+  constexpr int kTotalUnits = static_cast<int>(
+      layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
+  warpgroup.Begin(arguments.scales + static_cast<u64>(tile.tile_n) * kUnits *
+                                         Config::kEntryBytes,
+                  kTotalUnits - tile.tile_n * kUnits);
+  warpgroup.Accumulate(shared, cursor, tile.step_begin, tile.step_end);
+  constexpr bool kSplits = Config::kClusterSplit > 1;
+  if constexpr (TmaStage<Config>::kCluster > 1 && !kSplits) {
+    // All signals to other CTAs are sent; see the end of WgmmaGemm.
+    if (last) ptx::ClusterArrive();
+  }
+  if constexpr (Config::kStreamed) {
+    const StreamedEpilogue<Config, Warpgroup> epilogue(
+        warpgroup, tile, shared + Shared::kBuffersOffset,
+        shared + Shared::kReceivedOffset, arguments.scales, arguments.bias);
+    if constexpr (kSplits) {
+      // All CTAs of the cluster have their mbarriers, and all warps of this one
+      // are done with the ring.
+      if constexpr (TmaStage<Config>::kCluster == 1) ptx::ClusterWait();
+      Warpgroup::Sync();
+      epilogue.Exchange(shared, shared + Shared::kArrivedOffset);
+      ptx::ClusterArrive();
+    }
+    epilogue.Run(arguments.c, arguments.m);
+  } else {
+    // Others of the CTA may still read the ring.
+    Warpgroup::Sync();
+    const Epilogue<Config, Warpgroup> epilogue(
+        warpgroup, tile, shared, shared + Shared::kFlagOffset, arguments.scales,
+        nullptr, arguments.bias);
+    epilogue.Run(arguments.c, arguments.workspace, arguments.m);
+  }
+}
+
+template <typename Config>
+__device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
+                                          u8* shared_pointer) {
+  using Stage = TmaStage<Config>;
+  using Shared = WgmmaSharedLayout<Config>;
+  using Warpgroup = WarpgroupTile<Config>;
+  using Tile = TileSchedule<Config>;
+  static_assert(Shared::kBytes == Config::kSmemBytes,
+                "the host and the device disagree about shared memory");
+  // Whether the launch has clusters, whose CTAs send to each other or read each
+  // other's sums.
+  constexpr bool kCluster = Stage::kCluster * Config::kClusterSplit > 1;
+  const u32 shared = ptx::SharedAddress(shared_pointer);
+  const RingBarriers barriers = {shared + Shared::kFullOffset,
+                                 shared + Shared::kEmptyOffset};
+  const int thread = static_cast<int>(ptx::ThreadIdX());
+  const int m = arguments.m;
+  // A streamed kernel's CTA takes tiles as far apart as the grid is wide.
+  constexpr bool kManyTiles = Config::kStreamed && Config::kSplitK == 1;
+  const int tiles = kManyTiles ? Tile::Tiles(m) : 0;
+  const int stride = static_cast<int>(ptx::GridDimX());
+  int index = static_cast<int>(ptx::BlockIdX());
+  const Tile first(m, index);
+  RingCursor<Config> cursor;
+  // The first stages are free. Only a cluster's must wait until all CTAs have
+  // their mbarriers; others are on their way while this CTA's threads meet.
+  int begin = first.step_begin;
+  if (thread == Config::kThreads) {
+    ptx::PrefetchTensorMap(arguments.map_a);
+    if constexpr (!Config::kBulkWeights) {
+      ptx::PrefetchTensorMap(arguments.map_b);
+      if constexpr (Stage::kGroups > 0) {
+        ptx::PrefetchTensorMap(arguments.map_scales);
+      }
+    }
+#pragma unroll 1
+    for (int i = 0; i < Config::kStages; ++i) {
+      ptx::MbarrierInit(barriers.full + i * 8, 1);
+      ptx::MbarrierInit(barriers.empty + i * 8,
+                        Config::kThreads / 32 * Stage::kPeers);
+    }
+    if constexpr (Config::kClusterSplit > 1) {
+      ptx::MbarrierInit(shared + Shared::kArrivedOffset, 1);
+    }
+    ptx::MbarrierInitFence();
+    if constexpr (Config::kClusterSplit > 1) {
+      ptx::MbarrierExpect(shared + Shared::kArrivedOffset,
+                          Shared::Streamed::kReceivedBytes);
+    }
+    if constexpr (Stage::kCluster == 1) {
+      const int end = begin + Config::kStages < first.step_end
+                          ? begin + Config::kStages
+                          : first.step_end;
+      Produce<Config>(arguments, first, shared, barriers, cursor, begin, end);
+      begin = end;
+    }
+  }
+  if constexpr (Stage::kCluster > 1) {
+    // The fence has published the mbarriers.
+    ptx::WarpSync();
+    ptx::ClusterArriveRelaxed();
+    ptx::ClusterWait();
+  } else {
+    ptx::BarrierSync();
+    if constexpr (kCluster) ptx::ClusterArriveRelaxed();
+  }
+  if (thread >= Config::kThreads) {
+    if constexpr (Config::kMathRegisters > 0) {
+      ptx::SetMaxRegistersDown<Config::kProducerRegisters>();
+    }
+    if (thread == Config::kThreads) {
+      Produce<Config>(arguments, first, shared, barriers, cursor, begin,
+                      first.step_end);
+      if constexpr (kManyTiles) {
+#pragma unroll 1
+        while ((index += stride) < tiles) {
+          const Tile tile(m, index);
+          Produce<Config>(arguments, tile, shared, barriers, cursor,
+                          tile.step_begin, tile.step_end);
+        }
+      }
+    }
+    if constexpr (kCluster) {
+      ptx::WarpSync();
+      if constexpr (Stage::kCluster == 1) ptx::ClusterWait();
+      ptx::ClusterArrive();
+    }
+  } else {
+    if constexpr (Config::kMathRegisters > 0) {
+      ptx::SetMaxRegistersUp<Config::kMathRegisters>();
+    }
+    Warpgroup warpgroup(barriers);
+    if constexpr (kManyTiles) {
+#pragma unroll 1
+      do {
+        const Tile tile(m, index);
+        Consume<Config>(arguments, tile, shared, warpgroup, cursor,
+                        index + stride >= tiles);
+      } while ((index += stride) < tiles);
+    } else {
+      Consume<Config>(arguments, first, shared, warpgroup, cursor, true);
+    }
+    if constexpr (kCluster) ptx::WarpSync();
+  }
+  // No CTA leaves while another may still signal it, or its sums be on their
+  // way.
+  if constexpr (kCluster) ptx::ClusterWait();
+}
+
+}  // namespace hone
+
+#endif  // HONE_DEVICE_GEMM_WGMMA_GEMM_CUH_

@@ -1,0 +1,468 @@
+// One warpgroup's share of a tile on wgmma: weights dequantized in registers as
+// the A operand, activations in shared memory as the B operand, accumulators
+// Dᵀ [kBlocks · 64, kBlockM] in float32. All of them; a warp's share of both
+// operands' fragments is that of mma.sync's m16n8k16.
+//
+// MMAs go in groups of kBatch m64k16 steps (for each of the kBlocks blocks of
+// 64 channels), of which kFlight run at a time: while they do, the weights of
+// the next group are dequantized into other registers. Few tokens make short
+// MMAs, so that several share a group's overhead. The wait for a group is also
+// what frees a stage: after the first groups of a stage, the one before it.
+//
+// Group scales go where they cost least, as in mma/warp_tile.cuh: before the
+// MMA they multiply packed weights; after it (kScaleAfter) they fold a partial
+// sum that starts with the group into the accumulators.
+#ifndef HONE_DEVICE_MMA_WARPGROUP_TILE_CUH_
+#define HONE_DEVICE_MMA_WARPGROUP_TILE_CUH_
+
+#include "kernels/device/memory/tma_ring.cuh"
+#include "kernels/device/numeric/fields.cuh"
+#include "kernels/device/numeric/float16.cuh"
+#include "kernels/device/ptx/cluster.cuh"
+#include "kernels/device/ptx/core.cuh"
+#include "kernels/device/ptx/mbarrier.cuh"
+#include "kernels/device/ptx/wgmma.cuh"
+
+namespace hone {
+
+template <typename Config>
+class WarpgroupTile {
+ public:
+  // Blocks of 64 channels of the warpgroup, 16 of each a warp's.
+  static constexpr int kBlocks = Config::kWarpN / 16;
+  static constexpr int kTokens = Config::kBlockM / 8;
+
+  __device__ __forceinline__ explicit WarpgroupTile(RingBarriers barriers)
+      : barriers_(barriers) {
+    const int thread = static_cast<int>(ptx::ThreadIdX());
+    lane_ = thread % 32;
+    const int warp = thread / 32;
+    warp_n_ = warp % Config::kWarpsN;
+    warp_k_ = warp / Config::kWarpsN;
+    peer_ = S::kCluster == 1 ? 0 : PeerOf(lane_);
+  }
+
+  // Starts a tile whose first entries are `entries`, of which there are
+  // `units` left along N: the zero points of a layer without groups come from
+  // them.
+  __device__ __forceinline__ void Begin(const u8* entries, int units) {
+    SetZero(sum_);
+    if constexpr (kScaleAfter) SetZero(partial_);
+    if constexpr (kHasZero && !kGrouped) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        if (UnitOf() >= units) {
+          zeros_[i] = {0, 0};
+          continue;
+        }
+        const u8* pair = entries + UnitOf() * Config::kEntryBytes +
+                         Config::kEntryScaleBytes + Pair(i) * Zero::kBits / 8;
+        u32 codes;
+        if constexpr (Zero::kBits == 4) {
+          codes = ptx::LoadConstant1(pair);
+        } else if constexpr (Zero::kBits == 8) {
+          codes = ptx::LoadConstant2(pair);
+        } else {
+          codes = ptx::LoadConstant4(pair);
+        }
+        zeros_[i] = Zero::template Pair<Type>(codes);
+      }
+    }
+  }
+
+  // Adds the products of k-steps [begin, end), at least one, which come into
+  // the ring at `ring` from `cursor` on.
+  __device__ __forceinline__ void Accumulate(u32 ring,
+                                             RingCursor<Config>& cursor,
+                                             int begin, int end) {
+    WaitFull(cursor);
+    Unit unit;
+    LoadUnit(ring + cursor.stage * S::kBytes, 0, unit);
+    last_stage_ = 0;
+    int step = begin;
+    // Not a for: a way around the loop would bring zeros to its end, where MMAs
+    // are in flight, and ptxas serialize them (C7515).
+#pragma unroll 1
+    do {
+      has_last_ = step > begin;
+      const RingCursor<Config> here = cursor;
+      cursor.Advance();
+      // After the last step, the same once more: without a branch.
+      const bool more = step + 1 < end;
+      next_.stage = more ? cursor.stage : here.stage;
+      next_.round = more ? cursor.round : here.round;
+      AccumulateStage(ring, here.stage, unit);
+      if constexpr (kDrained) Release(here.stage, true);
+      last_stage_ = here.stage;
+    } while (++step < end);
+    ptx::WgmmaWait<0>();
+    PinAll(sum_);
+    if constexpr (!kDrained) Release(last_stage_, true);
+  }
+
+  // A fragment's two packed 8 × 8 matrices, transposed.
+  static constexpr bool kStoresMatrices = true;
+  static __device__ __forceinline__ void StoreTransposed(u32 address, u32 low,
+                                                         u32 high) {
+    ptx::StoreMatrix2Transposed(address, low, high);
+  }
+
+  // A barrier of the warps that compute; the producer is not among them.
+  static __device__ __forceinline__ void Sync() {
+    ptx::NamedBarrierSync(1, Config::kThreads);
+  }
+
+  // Fragment f = kTokens · i + j: rows 16 of block i, tokens 8·j, as in
+  // WarpTile.
+  static constexpr int kFragments = kBlocks * kTokens;
+  __device__ __forceinline__ void fragment(int f, float (&v)[4]) const {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[e] = sum_[f / kTokens][f % kTokens][e];
+  }
+  // Its first channel and token within the tile.
+  __device__ __forceinline__ int channel(int f) const {
+    return warp_n_ * Config::kWarpN + f / kTokens * 16;
+  }
+  __device__ __forceinline__ int token(int f) const { return f % kTokens * 8; }
+  __device__ __forceinline__ int lane() const { return lane_; }
+  __device__ __forceinline__ int warp_m() const { return 0; }
+  __device__ __forceinline__ int warp_n() const { return warp_n_; }
+  __device__ __forceinline__ int warp_k() const { return warp_k_; }
+
+ private:
+  using S = TmaStage<Config>;
+  using Type = typename Config::AType;
+  using Weight = typename Config::Weight;
+  using Scale = typename Config::Scale;
+  using Zero = typename Config::Zero;
+  using Mma = typename Config::Mma;
+
+  static constexpr int kUnits = Config::kWarpK / layout::kUnitColumns;
+  static constexpr int kSteps = Config::kWarpK / 16;
+  // m64k16 steps of this warpgroup that share one scale.
+  static constexpr bool kGrouped = Config::kGroup > 0;
+  static constexpr int kScaleSteps = kGrouped && Config::kGroup < Config::kWarpK
+                                         ? Config::kGroup / 16
+                                         : kSteps;
+  static constexpr bool kScaleAfter = Config::kScaleAfter;
+  static constexpr bool kScaleBefore = kGrouped && !kScaleAfter;
+  static constexpr bool kHasZero = Zero::kBits != 0;
+  static constexpr int kBatch = kScaleAfter && kScaleSteps < Config::kMmaBatch
+                                    ? kScaleSteps
+                                    : Config::kMmaBatch;
+  static constexpr int kFlight = Config::kFlight;
+  // Whether no MMA is in flight at the end of a stage.
+  static constexpr bool kDrained = kScaleAfter || kFlight == 1;
+
+  // Entries of a unit's columns, and steps of each.
+  static constexpr int kEntries =
+      kGrouped && kScaleSteps < 4 ? 4 / kScaleSteps : 1;
+  static constexpr int kEntrySteps = 4 / kEntries;
+
+  // What a lane needs of a packed unit besides activations: words, and the
+  // entries' scales (of rows g and g + 8 of each block) and zero points, as
+  // stored.
+  struct Unit {
+    u32 words[kBlocks][Config::kBBits];
+    u32 scales[kGrouped ? kEntries : 1][kBlocks];
+    u32 zeros[kGrouped && kHasZero ? kEntries : 1][kBlocks];
+  };
+
+  // The warp's rows lie in one unit of the tile: which one, and block i's
+  // place in it.
+  __device__ __forceinline__ int UnitOf() const {
+    return warp_n_ * kBlocks / 4;
+  }
+  __device__ __forceinline__ int BlockOf(int i) const {
+    return warp_n_ * kBlocks % 4 + i;
+  }
+  // In an entry: the pair of rows g and g + 8 of block i.
+  __device__ __forceinline__ int Pair(int i) const {
+    return BlockOf(i) * 16 + lane_ / 4 * 2;
+  }
+
+  __device__ __forceinline__ void WaitFull(RingCursor<Config> cursor) const {
+    ptx::MbarrierWait(barriers_.full + cursor.stage * 8, cursor.round);
+  }
+
+  // The warp is done with a stage, if `condition` holds.
+  __device__ __forceinline__ void Release(u32 stage, bool condition) const {
+    ptx::WarpSync();
+    const u32 barrier = barriers_.empty + stage * 8;
+    if constexpr (S::kCluster == 1) {
+      ptx::MbarrierArriveIf(barrier, condition && lane_ == 0);
+    } else {
+      ptx::MbarrierArriveAtIf(barrier, peer_, condition && lane_ < S::kPeers);
+    }
+  }
+
+  // The rank of lane l's CTA among those that send to this one: those along n,
+  // then the others along m.
+  __device__ __forceinline__ u32 PeerOf(u32 lane) const {
+    const u32 rank = ptx::ClusterRank() % S::kCluster;
+    const u32 first = ptx::ClusterRank() - rank;
+    const u32 n = rank % Config::kClusterN;
+    const u32 m = rank / Config::kClusterN;
+    if (lane < Config::kClusterN) return first + m * Config::kClusterN + lane;
+    const u32 other = lane - Config::kClusterN;
+    // Lanes past the peers do not arrive.
+    return lane < S::kPeers
+               ? first + (other + (other >= m)) * Config::kClusterN + n
+               : 0;
+  }
+
+  using Sums = float[kBlocks][kTokens][4];
+  static __device__ __forceinline__ void PinAll(Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTokens; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) ptx::Pin(sums[i][j][e]);
+      }
+    }
+  }
+
+  // Pinned, since a zero that the compiler writes late, after a fence, would be
+  // a write to a register in flight. The first MMA of a partial sum ignores
+  // what it finds, but not when it was written.
+  static __device__ __forceinline__ void SetZero(Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTokens; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
+      }
+    }
+    PinAll(sums);
+  }
+
+  // Adds the products of the step in stage `stage`, whose first unit is `unit`;
+  // leaves the first one of the next step there.
+  __device__ __forceinline__ void AccumulateStage(u32 ring, u32 stage,
+                                                  Unit& unit) {
+    const u32 here = ring + stage * S::kBytes;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      // K-major rows in the 128-byte swizzle, 1024 bytes from eight rows to the
+      // next; 16-byte units.
+      const u32 segment = here + (warp_k_ * kUnits + u) * S::kSegmentBytes;
+      AccumulateBatches<0>(ring, stage, u, unit, segment / 16 | 1u << 16);
+    }
+  }
+
+  template <int kStep>
+  __device__ __forceinline__ void AccumulateBatches(u32 ring, u32 stage, int u,
+                                                    Unit& unit,
+                                                    u32 descriptor) {
+    if constexpr (kStep < 4) {
+      u32 a[kBatch][kBlocks][4];
+      Dequantize<kStep, 0>(unit, a);
+#pragma unroll
+      for (int s = 0; s < kBatch; ++s) {
+#pragma unroll
+        for (int i = 0; i < kBlocks; ++i) {
+#pragma unroll
+          for (int r = 0; r < 4; ++r) ptx::Pin(a[s][i][r]);
+        }
+      }
+      ptx::WgmmaFence();
+#pragma unroll
+      for (int s = 0; s < kBatch; ++s) {
+        const int step = u * 4 + kStep + s;
+        // 32 bytes of each row.
+        const u64 x = static_cast<u64>(kDescriptorHigh) << 32 |
+                      (descriptor + (kStep + s) * 2);
+#pragma unroll
+        for (int i = 0; i < kBlocks; ++i) {
+          if constexpr (kScaleAfter) {
+            if (step % kScaleSteps == 0) {
+              Mma::template Run<false>(partial_[i], a[s][i], x);
+            } else {
+              Mma::template Run<true>(partial_[i], a[s][i], x);
+            }
+          } else {
+            Mma::template Run<true>(sum_[i], a[s][i], x);
+          }
+        }
+      }
+      ptx::WgmmaCommit();
+      // The next unit's loads run while the MMAs do.
+      Unit next = unit;
+      if constexpr (kStep + kBatch == 4) {
+        if (u + 1 < kUnits) {
+          LoadUnit(ring + stage * S::kBytes, u + 1, next);
+        } else {
+          WaitFull(next_);
+          LoadUnit(ring + next_.stage * S::kBytes, 0, next);
+        }
+      }
+      const int step = u * 4 + kStep + kBatch;
+      bool flushed = false;
+      if constexpr (kScaleAfter) {
+        if (step % kScaleSteps == 0) {
+          ptx::WgmmaWait<0>();
+          Flush(unit.scales[(step - 1) % 4 / kEntrySteps]);
+          flushed = true;
+        }
+      }
+      if (!flushed) ptx::WgmmaWait<kFlight - 1>();
+      if (!kDrained && step / kBatch == kFlight - 1) {
+        Release(last_stage_, has_last_);
+      }
+      unit = next;
+      AccumulateBatches<kStep + kBatch>(ring, stage, u, unit, descriptor);
+    }
+  }
+
+  // Of the second word of a descriptor: 1024 bytes between groups of eight
+  // rows, and the 128-byte swizzle.
+  static constexpr u32 kDescriptorHigh = 64u | 1u << 30;
+
+  template <int kStep, int kInBatch>
+  __device__ __forceinline__ void Dequantize(const Unit& unit,
+                                             u32 (&a)[kBatch][kBlocks][4]) {
+    if constexpr (kInBatch < kBatch) {
+      constexpr int kUnitStep = kStep + kInBatch;
+      constexpr int kEntry = kUnitStep / kEntrySteps;
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        u32(&w)[4] = a[kInBatch][i];
+        ZeroPair zero = zeros_[kHasZero ? i : 0];
+        if constexpr (kHasZero && kGrouped) {
+          zero = Zero::template Pair<Type>(unit.zeros[kEntry][i]);
+        }
+        DequantFragment<Weight, Type, Config::kExactWeights, kUnitStep>(
+            unit.words[i], zero, w);
+        if constexpr (kScaleBefore) {
+          const u32 scales = Scale::template Pair<Type>(unit.scales[kEntry][i]);
+          const u32 low = ptx::Permute(scales, 0, 0x1010);
+          const u32 high = ptx::Permute(scales, 0, 0x3232);
+          w[0] = Type::Mul2(w[0], low);
+          w[1] = Type::Mul2(w[1], high);
+          w[2] = Type::Mul2(w[2], low);
+          w[3] = Type::Mul2(w[3], high);
+        }
+      }
+      Dequantize<kStep, kInBatch + 1>(unit, a);
+    }
+  }
+
+  // The warpgroup's unit `u` of the stage at `stage`. Entries that span several
+  // units come with the first of them.
+  __device__ __forceinline__ void LoadUnit(u32 stage, int u, Unit& unit) const {
+    const int column = warp_k_ * kUnits + u;
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i)
+      LoadWords(stage, column, i, unit.words[i]);
+    if constexpr (kGrouped) {
+      if (u * 4 % kScaleSteps == 0 || kScaleSteps < 4) {
+        // A stage inside a larger group has its one entry at index 0.
+        const int group = Config::kGroup >= Config::kBlockK
+                              ? 0
+                              : column * layout::kUnitColumns / Config::kGroup;
+        const u32 entry = stage + S::kScaleOffset +
+                          (UnitOf() * S::kGroups + group) * Config::kEntryBytes;
+#pragma unroll
+        for (int e = 0; e < kEntries; ++e) {
+          LoadEntry(entry + e * Config::kEntryBytes, unit.scales[e],
+                    unit.zeros[kHasZero ? e : 0]);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void LoadEntry(u32 entry, u32 (&scales)[kBlocks],
+                                            u32 (&zeros)[kBlocks]) const {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      const u32 scale = entry + Pair(i) * (Scale::kBits / 8);
+      if constexpr (Config::kBlockScale) {
+        scales[i] = ptx::LoadShared4(entry);
+      } else if constexpr (Scale::kBits == 8) {
+        scales[i] = ptx::LoadShared2(scale);
+      } else {
+        scales[i] = ptx::LoadShared4(scale);
+      }
+      if constexpr (kHasZero) {
+        const u32 zero =
+            entry + Config::kEntryScaleBytes + Pair(i) * Zero::kBits / 8;
+        if constexpr (Zero::kBits == 4) {
+          zeros[i] = ptx::LoadShared1(zero);
+        } else if constexpr (Zero::kBits == 8) {
+          zeros[i] = ptx::LoadShared2(zero);
+        } else {
+          zeros[i] = ptx::LoadShared4(zero);
+        }
+      }
+    }
+  }
+
+  // The lane's words of a block, in the widest loads (see packed_layout.cuh).
+  __device__ __forceinline__ void LoadWords(
+      u32 stage, int unit, int block, u32 (&words)[Config::kBBits]) const {
+    constexpr int kBits = Config::kBBits;
+    const u32 address = stage + S::kBOffset +
+                        (UnitOf() * S::kUnitsK + unit) * S::kUnitBytes +
+                        BlockOf(block) * (kBits * 128);
+#pragma unroll
+    for (int w = 0; w + 4 <= kBits; w += 4) {
+      const Words4 v = ptx::LoadShared16(address + w * 128 + lane_ * 16);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[w + i] = v.w[i];
+    }
+    constexpr int kFours = kBits / 4 * 4;
+    if constexpr (kBits % 4 >= 2) {
+      ptx::LoadShared8(address + kFours * 128 + lane_ * 8, words[kFours],
+                       words[kFours + 1]);
+    }
+    if constexpr (kBits % 2 == 1) {
+      words[kBits - 1] =
+          ptx::LoadShared4(address + (kBits - 1) * 128 + lane_ * 4);
+    }
+  }
+
+  // Scales the partial sums of a group into the accumulators.
+  __device__ __forceinline__ void Flush(const u32 (&scales)[kBlocks]) {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      float low;
+      float high;
+      if constexpr (Config::kBlockScale) {
+        low = high = ptx::BitsToFloat(scales[i]);
+      } else {
+        constexpr u32 kMask = (1u << Scale::kBits) - 1;
+        low = Scale::ToFloat(scales[i] & kMask);
+        high = Scale::ToFloat(scales[i] >> Scale::kBits);
+      }
+#pragma unroll
+      for (int j = 0; j < kTokens; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          ptx::Pin(partial_[i][j][e]);
+          sum_[i][j][e] += partial_[i][j][e] * (e < 2 ? low : high);
+        }
+      }
+    }
+  }
+
+  float sum_[kBlocks][kTokens][4];
+  // Products of the current group, not yet in the accumulators.
+  float partial_[kScaleAfter ? kBlocks : 1][kScaleAfter ? kTokens : 1][4];
+  // Of channels, where zero points do not come with each group.
+  ZeroPair zeros_[kHasZero ? kBlocks : 1];
+  RingBarriers barriers_;
+  int lane_;
+  int warp_n_;
+  int warp_k_;
+  u32 peer_;
+  // The stage before this one, whether there is one, and where the next is.
+  u32 last_stage_;
+  bool has_last_;
+  RingCursor<Config> next_;
+};
+
+}  // namespace hone
+
+#endif  // HONE_DEVICE_MMA_WARPGROUP_TILE_CUH_
