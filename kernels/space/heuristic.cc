@@ -1,7 +1,10 @@
-// The config used when nothing was measured: a few fixed tiles by M, with the
-// split and the stages derived from the device.
+// The config used when nothing was measured. With mma.sync: a few fixed tiles
+// by M, with the split and the stages derived from the device. With wgmma: the
+// tile and split of a short list that a simple model of their time prefers.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include "kernels/space/space.h"
 
@@ -39,10 +42,87 @@ constexpr Tile kTilesSm75[] = {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Tiles of wgmma that won sweeps of W4A16 on an H200 at some M, each with the
+// step and warpgroups it won with.
+struct WgmmaTile {
+  int64_t block_m, block_n, block_k, warp_n, warp_k;
+};
+constexpr WgmmaTile kWgmmaTiles[] = {
+    {16, 64, 512, 16, 128},  {24, 64, 512, 16, 128},   {32, 64, 512, 16, 128},
+    {48, 64, 256, 16, 64},   {64, 64, 256, 16, 64},    {64, 128, 256, 16, 256},
+    {96, 128, 128, 16, 128}, {128, 128, 128, 16, 128}, {128, 256, 128, 32, 128},
+};
+
+// SM clocks that a tile's kernel takes; fitted to the same sweeps.
+double WgmmaClocks(const Problem& problem, const DeviceSpec& device, int64_t m,
+                   const WgmmaTile& tile, int64_t split) {
+  constexpr double kStartAndEnd = 5000;
+  constexpr double kExchange = 2000;
+  constexpr double kBytesPerClock = 60;
+  // Issue slots for a lane's share of 16 x 16 weights.
+  constexpr double kIssue = 22;
+  const auto ctas =
+      static_cast<double>(CeilDiv(m, tile.block_m) *
+                          CeilDiv(problem.layer.n, tile.block_n) * split);
+  const double waves = std::ceil(ctas / static_cast<double>(device.sm_count));
+  const auto blocks = static_cast<double>(tile.block_n / 64);
+  const double mma = 1.06 * blocks * static_cast<double>(tile.block_m) / 2;
+  const double loads =
+      16 *
+      static_cast<double>(tile.block_n * problem.layer.b.bits() / 8 +
+                          tile.block_m * 2) /
+      kBytesPerClock;
+  const double steps =
+      static_cast<double>(CeilDiv(problem.layer.k, 16 * split));
+  return waves * steps * std::max({mma, blocks * kIssue, loads}) +
+         waves * kStartAndEnd + (split > 1 ? kExchange : 0);
+}
+
+// Nullopt when no tile is legal.
+std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
+                                         const DeviceSpec& device, int64_t m) {
+  std::optional<TuningConfig> best;
+  double best_clocks = 0;
+  for (const WgmmaTile& tile : kWgmmaTiles) {
+    for (const int64_t split : {1, 2, 4}) {
+      TuningConfig c;
+      c.mma = MmaInstruction::kWgmma;
+      c.producer_a = c.producer_b = c.producer_scale = Producer::kTma;
+      c.warp_specialized = true;
+      c.block_m = c.warp_m = tile.block_m;
+      c.block_n = tile.block_n;
+      c.block_k = tile.block_k;
+      c.warp_n = tile.warp_n;
+      c.warp_k = tile.warp_k;
+      c.raster = m > 512 ? RasterOrder::kAlongN : RasterOrder::kAlongM;
+      c.split_k = split;
+      c.split = split > 1 ? Split::kSplitK : Split::kDataParallel;
+      const double clocks = WgmmaClocks(problem, device, m, tile, split);
+      if (best.has_value() && clocks >= best_clocks) continue;
+      // Two groups in flight where there are two, and all stages that fit.
+      for (c.mmas_in_flight = 2; c.mmas_in_flight > 0; --c.mmas_in_flight) {
+        for (c.stages = 6; c.stages > 1; --c.stages) {
+          if (!CheckConfig(problem, device, c)) break;
+        }
+        if (c.stages > 1) break;
+      }
+      if (c.stages < 2 || c.mmas_in_flight == 0) continue;
+      best = c;
+      best_clocks = clocks;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
                               int64_t m) {
+  // Decoding is a tie; wgmma pays from about the tokens of two of its tiles.
+  if (m > 8 && device.sm_arch == 90) {
+    const std::optional<TuningConfig> wgmma = WgmmaDefault(problem, device, m);
+    if (wgmma.has_value()) return *wgmma;
+  }
   const bool sm75 = device.sm_arch < 80;
   const Tile* tile = sm75 ? kTilesSm75 : kTiles;
   while (m > tile->m_up_to) ++tile;

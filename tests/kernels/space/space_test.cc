@@ -354,7 +354,7 @@ TEST(SpaceTest, EachWgmmaRuleSaysWhatIsWrongAndWhatIsLegal) {
   c = good;
   c.block_k = 384;
   c.warp_k = 192;
-  EXPECT_THAT(Reason(problem, c), HasSubstr("group_tiles_warp_k"));
+  EXPECT_THAT(Reason(problem, c), HasSubstr("group_tiles_block_k"));
   c = good;
   c.cluster_n = 3;
   EXPECT_THAT(Reason(problem, c), HasSubstr("powers of two"));
