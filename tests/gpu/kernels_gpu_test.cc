@@ -8,6 +8,7 @@
 #include "kernels/codegen/codegen.h"
 #include "kernels/space/space.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/kernels/format_list.h"
 #include "tuner/measure/gpu_measurer.h"
 
 namespace hone {

@@ -5,6 +5,7 @@
 #define HONE_TESTS_KERNELS_DEVICE_KERNEL_PROOF_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -37,6 +38,7 @@ inline const Nvrtc& SharedNvrtc() {
 
 struct Operands {
   std::vector<uint16_t> a;
+  std::vector<float> a_scales;
   QuantizedWeights weights;
   PackedWeights packed;
   std::vector<uint16_t> bias;
@@ -48,7 +50,15 @@ inline Operands MakeOperands(const Problem& problem, int64_t m, uint32_t seed) {
   std::normal_distribution<double> normal;
   Operands o;
   o.a.resize(m * layer.k);
-  for (auto& v : o.a) v = static_cast<uint16_t>(layer.a.Encode(normal(random)));
+  // Integers spread over their range.
+  const double spread = layer.a.is_integer() ? layer.a.MaxFinite() / 3 : 1;
+  for (auto& v : o.a) {
+    v = static_cast<uint16_t>(layer.a.Encode(spread * normal(random)));
+  }
+  o.a_scales.resize(InputScaleCount(problem, m));
+  for (float& scale : o.a_scales) {
+    scale = static_cast<float>(std::exp(normal(random)) / spread);
+  }
   o.weights = RandomWeights(layer, seed);
   if (layer.bias) {
     o.bias.resize(layer.n);
@@ -68,6 +78,7 @@ emulator::HostBuffer ReadOnly(std::vector<T>& data) {
 
 // Runs one launch; returns the output's codes or fails the test.
 inline std::vector<uint16_t> Emulate(const emulator::Module& module,
+                                     const LayerConfig& layer,
                                      const LaunchPlan& plan, Operands& operands,
                                      int64_t outputs, uint64_t seed,
                                      emulator::CopyLanding landing) {
@@ -77,7 +88,9 @@ inline std::vector<uint16_t> Emulate(const emulator::Module& module,
   std::fill_n(workspace.begin(), plan.workspace_zeroed_bytes, std::byte{0});
   std::vector<uint16_t> no_bias(1);
   emulator::Bindings bindings;
-  bindings[BufferRole::kA] = ReadOnly(operands.a);
+  std::vector<std::byte> a = PackActivations(layer, operands.a);
+  bindings[BufferRole::kA] = ReadOnly(a);
+  bindings[BufferRole::kAScale] = ReadOnly(operands.a_scales);
   bindings[BufferRole::kB] = ReadOnly(operands.packed.b);
   bindings[BufferRole::kBScale] = ReadOnly(operands.packed.scales);
   bindings[BufferRole::kBias] =
@@ -136,16 +149,18 @@ inline void Prove(const Problem& problem, const TuningConfig& config,
     Operands operands = MakeOperands(problem, m, seed);
     const LaunchPlan plan = PlanLaunch(problem, config, m);
     const int64_t outputs = m * problem.layer.n;
-    const std::vector<uint16_t> first = Emulate(
-        module, plan, operands, outputs, seed, emulator::CopyLanding::kLatest);
+    const std::vector<uint16_t> first =
+        Emulate(module, problem.layer, plan, operands, outputs, seed,
+                emulator::CopyLanding::kLatest);
     // On a device of two SMs, where CTAs may take several tiles.
     const std::vector<uint16_t> second =
-        Emulate(module, PlanLaunch(problem, config, m, 2), operands, outputs,
-                seed + 1, emulator::CopyLanding::kEarliest);
+        Emulate(module, problem.layer, PlanLaunch(problem, config, m, 2),
+                operands, outputs, seed + 1, emulator::CopyLanding::kEarliest);
     EXPECT_EQ(first, second) << "the schedule changed the result";
-    const Comparison r = Compare(
-        problem, m, first,
-        Oracle(problem, m, operands.a, operands.weights, operands.bias));
+    const Comparison r =
+        Compare(problem, m, first,
+                Oracle(problem, m, operands.a, operands.a_scales,
+                       operands.weights, operands.bias));
     EXPECT_TRUE(r.passed) << "relative norm " << r.relative_norm
                           << ", worst ratio " << r.worst_ratio << " at ["
                           << r.worst_m << "][" << r.worst_n << "]";
