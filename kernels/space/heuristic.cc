@@ -165,7 +165,7 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   }
   // Partial sums of scales that are for accumulators only double the
   // registers: narrower warps.
-  while (!legal() && config.warp_n > 32) config.warp_n /= 2;
+  while (!legal() && config.warp_n > (sm75 ? 16 : 32)) config.warp_n /= 2;
   while (!legal() && config.block_n > 64 && config.warp_n < config.block_n) {
     config.block_n /= 2;
   }
