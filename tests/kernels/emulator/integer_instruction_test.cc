@@ -199,5 +199,22 @@ TEST(IntegerTest, BitFields) {
   });
 }
 
+TEST(CarryTest, AFlagThatNobodySetIsCaught) {
+  const Module module = MustParse(
+      ".version 9.0\n.target sm_80\n.address_size 64\n"
+      ".visible .entry k(.param .u64 pa, .param .u64 pc)\n{\n"
+      ".reg .b32 a, d; .reg .pred p;\n"
+      "mov.u32 a, %tid.x; setp.ne.u32 p, a, 5;\n"
+      "@p add.cc.u32 d, a, a;\naddc.u32 d, a, a;\nret;\n}\n");
+  std::vector<U> in(1), out(1);
+  const auto stats =
+      RunPlan(module, PlanFor("k", {1, 1, 1}, {32, 1, 1}), in, out);
+  EXPECT_TRUE(absl::IsAborted(stats.status())) << stats.status();
+  EXPECT_NE(stats.status().message().find("lane 5"), std::string::npos)
+      << stats.status();
+  EXPECT_NE(stats.status().message().find("uninitialized: the carry flag"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace hone::emulator
