@@ -100,6 +100,8 @@ class GpuMeasurer {
     std::unique_ptr<DeviceReference> reference;
     std::optional<hone::Gate> gate;
     std::vector<Loaded> candidates;
+    // Of the latest round.
+    int64_t last_m = 0;
   };
 
   GpuMeasurer(const Options& options, DeviceSpec device, Context context);
@@ -108,6 +110,9 @@ class GpuMeasurer {
   // when the driver refuses it.
   absl::StatusOr<std::pair<Loaded*, const LaunchPlan*>> Prepare(int candidate,
                                                                 int64_t m);
+
+  // Waits until the SM clock is near its highest, or long enough.
+  absl::Status Settle();
 
   const Options options_;
   const DeviceSpec device_;
