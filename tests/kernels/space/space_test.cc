@@ -29,6 +29,17 @@ Problem MakeProblem(int64_t n, int64_t k, DataType b, int64_t group) {
 
 DeviceSpec Device(const std::string& name) { return *ModelledDevice(name); }
 
+// Eight warps along K, a ring each.
+TuningConfig MmaSyncConfig() {
+  TuningConfig config;
+  config.block_m = config.warp_m = 16;
+  config.block_n = config.warp_n = 64;
+  config.block_k = 1024;
+  config.warp_k = 128;
+  config.stages = 3;
+  return config;
+}
+
 TEST(SpaceTest, HeuristicDefaultIsLegalEverywhere) {
   for (const std::string& name : ModelledDeviceNames()) {
     for (const DataType b : {kInt4, kInt8}) {
@@ -117,7 +128,7 @@ TEST(SpaceTest, RulesOfNarrowActivations) {
               HasSubstr("none with 16-bit"));
   // A warp along K scales groups of its own.
   problem = MakeProblem(1024, 1024, kInt4, 128);
-  config = HeuristicDefault(problem, h200, 16);
+  config = MmaSyncConfig();
   config.block_k = 384;
   config.warp_k = 192;
   config.warp_n = 32;
@@ -233,7 +244,7 @@ std::string Reason(const Problem& problem, const TuningConfig& config) {
 
 TEST(SpaceTest, EachRuleSaysWhatIsWrongAndWhatIsLegal) {
   const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
-  TuningConfig good = HeuristicDefault(problem, Device("h200"), 16);
+  const TuningConfig good = MmaSyncConfig();
   ASSERT_EQ(Reason(problem, good), "");
   TuningConfig c = good;
   c.mma = MmaInstruction::kTcgen05;
@@ -391,7 +402,7 @@ TEST(SpaceTest, WgmmaRegistersAreSharedBetweenWarpgroups) {
 
 TEST(SpaceTest, AllRefusalsListsEachBrokenRule) {
   const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
-  TuningConfig c = HeuristicDefault(problem, Device("h200"), 16);
+  TuningConfig c = MmaSyncConfig();
   c.mma = MmaInstruction::kTcgen05;
   c.stages = 16;
   std::vector<std::string> rules;
