@@ -164,7 +164,10 @@ absl::StatusOr<Problem> ModelExecutor::SiblingProblem(
   while (steps > 2 && steps * config.split_k * config.block_k > kSiblingK) {
     --steps;
   }
-  sibling.layer.k = steps * config.split_k * config.block_k - kRaggedK;
+  // How CTAs of a cluster share a copy depends on the alignment of K.
+  const bool cluster = config.cluster_m * config.cluster_n > 1;
+  sibling.layer.k =
+      steps * config.split_k * config.block_k - (cluster ? 0 : kRaggedK);
   HONE_RETURN_IF_ERROR(CheckProblem(sibling, device));
   if (const auto refusal = CheckConfig(sibling, device, config)) {
     return absl::InternalError(absl::StrCat(

@@ -123,7 +123,8 @@ TEST_F(SearchTest, RefiningFollowsWhatWasMeasured) {
     EXPECT_FALSE(CheckConfig(problem_, device_, pool.configs[i]).has_value());
     follow += pool.configs[i].warp_k == 64 && pool.configs[i].stages >= 4;
   }
-  EXPECT_GE(follow, 4);
+  // Of those of two engines.
+  EXPECT_GE(follow, 3);
   // The pool's own predictions are corrected too.
   for (size_t i = 0; i < 20; ++i) {
     EXPECT_NEAR(pool.predicted_ns[i][0] /

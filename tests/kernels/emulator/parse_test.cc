@@ -33,7 +33,7 @@ TEST(ParseTest, RefusesWhatItCannotRunFaithfully) {
   const std::string registers =
       ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>; .reg .b16 %h<3>;\n";
   for (const char* instruction :
-       {"add.cc.u32 %r1, %r2, %r3;", "add.s32 %r1, %rd1, %r2;",
+       {"vadd4.u32.u32.u32 %r1, %r2, %r3, %r1;", "add.s32 %r1, %rd1, %r2;",
         "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%r1}, {%r1}, {%r1}, "
         "{%r1};",
         "call foo;", "ld.global.v3.u32 {%r1,%r2,%r3}, [%rd1];",
