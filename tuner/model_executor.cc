@@ -164,10 +164,10 @@ absl::StatusOr<Problem> ModelExecutor::SiblingProblem(
   while (steps > 2 && steps * config.split_k * config.block_k > kSiblingK) {
     --steps;
   }
-  // How CTAs of a cluster share a copy depends on the alignment of K.
+  // How CTAs of a cluster share a copy depends on whether K is whole units.
   const bool cluster = config.cluster_m * config.cluster_n > 1;
-  sibling.layer.k =
-      steps * config.split_k * config.block_k - (cluster ? 0 : kRaggedK);
+  const int64_t ragged = cluster ? config.block_k - 64 : kRaggedK;
+  sibling.layer.k = steps * config.split_k * config.block_k - ragged;
   HONE_RETURN_IF_ERROR(CheckProblem(sibling, device));
   if (const auto refusal = CheckConfig(sibling, device, config)) {
     return absl::InternalError(absl::StrCat(
