@@ -155,6 +155,11 @@ Tolerance DeriveTolerance(const Problem& problem) {
   // products. Steps follow one another along K, so the errors add up to at most
   // (K / 16) · 2^-23 of the magnitude; splits and warps only shorten the chain.
   // Epilogue operations (sums over warps and splits, scale, bias) add a few.
+  // Products of 8- and 4-bit floats are exact, and mma.sync sums them as well:
+  // on an H200, which converts them to float16, to 2^-23
+  // (vectors/sm_90a.jsonl); other devices' mma.sync must show it at their gate.
+  // Integers are summed without error, and rounded once where a sum becomes
+  // float32.
   const double steps = static_cast<double>(layer.k) / 16 + 96;
   const double accumulation = steps * std::ldexp(1.0, -23);
   tolerance.product_relative = weight + accumulation;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/codegen/codegen.h"
@@ -120,6 +121,13 @@ std::vector<LayerConfig> OneOfEachFamily(int64_t n, int64_t k) {
       EXPECT_TRUE(ApplyPreset(preset, layers.back()).ok());
     }
   }
+  // Floats of 8 bits, whose scales are for accumulators.
+  for (const DataType a : {kFloat8e4m3, kFloat8e5m2}) {
+    layers.push_back(MakeLayer(n, k, a, kInt4, {kGroup, kFloat16, 64}));
+    layers.push_back(MakeLayer(n, k, a, a, {kChannel, kFloat32}));
+    layers.push_back(MakeLayer(n, k, a, kInt4, {kChannel, kFloat16}));
+    EXPECT_TRUE(ApplyPreset("mxfp4", layers.back()).ok());
+  }
   return layers;
 }
 
@@ -198,13 +206,15 @@ TEST(MmaSyncGemmTest, ExtremesArriveAsTheOracleSays) {
     Operands cases[] = {SpecialActivations(problem, kM),
                         ExtremeScales(problem, kM)};
     // Few tokens and many: scales after and before the MMA.
-    for (const char* text :
-         {"block_m=8,block_n=64,block_k=128,warp_m=8,warp_n=64,warp_k=64,"
-          "stages=2",
-          "block_m=40,block_n=64,block_k=64,warp_m=40,warp_n=16,warp_k=64,"
-          "stages=2"}) {
+    const int segment = 1024 / layer.a.bits();
+    const DeviceSpec device = DeviceOf(layer.a.bits() == 16 ? 80 : 89);
+    for (const std::string& text :
+         {absl::StrCat("block_m=8,block_n=64,block_k=", 2 * segment,
+                       ",warp_m=8,warp_n=64,warp_k=", segment, ",stages=2"),
+          absl::StrCat("block_m=40,block_n=64,block_k=", segment,
+                       ",warp_m=40,warp_n=16,warp_k=", segment, ",stages=2")}) {
       const TuningConfig config = Config(text);
-      const emulator::Module module = Build(problem, config, DeviceOf(80));
+      const emulator::Module module = Build(problem, config, device);
       for (Operands& operands : cases) {
         const std::vector<uint16_t> c =
             Emulate(module, layer, PlanLaunch(problem, config, kM), operands,
