@@ -234,7 +234,8 @@ absl::StatusOr<GateResult> ModelExecutor::Emulate(const Problem& sibling,
   const Comparison comparison =
       Compare(sibling, m, operands.c,
               Oracle(sibling, m, operands.a, operands.a_scales,
-                     operands.weights, operands.bias));
+                     operands.weights, operands.bias),
+              config.mma);
   result.error = {comparison.relative_norm, comparison.worst_ratio};
   if (!comparison.passed) {
     result.outcome = Outcome::kWrongResult;

@@ -24,10 +24,8 @@ std::string TypeName(const LayerConfig& layer, DataType type) {
   if (type == kFloat8e4m3) return "hone::Float8e4m3";
   if (type == kFloat8e5m2) return "hone::Float8e5m2";
   if (type == kFloat4e2m1) return "hone::Float4e2m1";
-  // With zero points the weights' operand has a sign.
-  const bool unsigned_weights = layer.b.kind() == DataType::Kind::kUint &&
-                                layer.zero_point == ZeroPoint::kNone;
-  return absl::StrCat("hone::Integer", type.bits(), "<", unsigned_weights, ">");
+  return absl::StrCat("hone::Integer", type.bits(), "<",
+                      HasUnsignedOperand(layer), ">");
 }
 
 std::string ScaleName(DataType type) {
@@ -60,9 +58,32 @@ bool UsesWgmma(const TuningConfig& config) {
 // Whether weights and scales of a k-step are a piece of memory each, which
 // needs no tensor map (kernels/device/memory/tma_ring.cuh).
 bool BulkWeights(const Problem& problem, const TuningConfig& config) {
-  return config.block_n == 64 && config.cluster_m == 1 &&
+  return !WeightLayoutOf(problem.layer).direct() && config.block_n == 64 &&
+         config.cluster_m == 1 &&
          CeilDiv(problem.layer.k, 64) * 64 % config.block_k == 0 &&
          CeilDiv(problem.layer.n, 64) % config.cluster_n == 0;
+}
+
+// Packed units, of which a box has `rows` rows.
+TensorMap PackedMap(const LayerConfig& layer, const TuningConfig& config,
+                    int64_t rows) {
+  const auto u = [](int64_t value) { return static_cast<uint64_t>(value); };
+  const int64_t units_n = CeilDiv(layer.n, 64);
+  const int64_t units_k = CeilDiv(layer.k, 64);
+  // A unit has 64 words of 8 bytes a bit, a box at most 256 a side.
+  const int64_t parts = layer.b.bits() <= 4 ? 1 : 2;
+  const int64_t words = layer.b.bits() * 64 / parts;
+  TensorMap b;
+  b.buffer = BufferRole::kB;
+  b.element = TensorMap::Element::kU64;
+  b.dims = {u(words), u(units_k * parts), u(units_n)};
+  b.strides = {u(words * 8), u(words * 8 * units_k * parts)};
+  b.box = {static_cast<uint32_t>(words),
+           static_cast<uint32_t>(config.block_k / 64 * parts),
+           static_cast<uint32_t>(rows)};
+  b.element_strides = {1, 1, 1};
+  b.l2_promotion = TensorMap::L2Promotion::k256B;
+  return b;
 }
 
 // The tensor maps of tma_ring.cuh, at one M: activations, weights, scales.
@@ -75,40 +96,46 @@ std::vector<TensorMap> TensorMaps(const Problem& problem,
   const auto box = [](int64_t value) { return static_cast<uint32_t>(value); };
   std::vector<TensorMap> maps;
 
-  TensorMap a;
-  a.buffer = BufferRole::kA;
-  a.element = layer.a == kBfloat16 ? Element::kBF16 : Element::kF16;
-  a.swizzle = TensorMap::Swizzle::k128B;
-  a.l2_promotion = TensorMap::L2Promotion::k256B;
-  const int64_t segments = config.block_k / 64;
-  if (layer.k % 64 == 0 && segments % config.cluster_n == 0) {
-    a.dims = {64, u(m), u(layer.k / 64)};
-    a.strides = {u(layer.k * 2), 128};
-    a.box = {64, box(config.block_m), box(segments / config.cluster_n)};
-  } else {
-    a.dims = {u(layer.k), u(m)};
-    a.strides = {u(layer.k * 2)};
-    a.box = {64, box(config.block_m / config.cluster_n)};
-  }
-  a.element_strides.assign(a.dims.size(), 1);
-  maps.push_back(a);
+  const int64_t segments = config.block_k * layer.a.bits() / 1024;
+  // K-major rows of operands in segments of 128 bytes, `box_rows` of which
+  // `sharers` CTAs of a cluster bring together.
+  const auto rows_map = [&](BufferRole role, DataType type, int64_t rows,
+                            int64_t columns, int64_t box_rows,
+                            int64_t sharers) {
+    const int64_t segment = 1024 / type.bits();
+    const int64_t row_bytes = columns * type.bits() / 8;
+    TensorMap map;
+    map.buffer = role;
+    map.element = type == kBfloat16   ? Element::kBF16
+                  : type.bits() == 16 ? Element::kF16
+                                      : Element::kU8;
+    map.swizzle = TensorMap::Swizzle::k128B;
+    map.l2_promotion = TensorMap::L2Promotion::k256B;
+    if (columns % segment == 0 && segments % sharers == 0) {
+      map.dims = {u(segment), u(rows), u(columns / segment)};
+      map.strides = {u(row_bytes), 128};
+      map.box = {box(segment), box(box_rows), box(segments / sharers)};
+    } else {
+      map.dims = {u(columns), u(rows)};
+      map.strides = {u(row_bytes)};
+      map.box = {box(segment), box(box_rows / sharers)};
+    }
+    map.element_strides.assign(map.dims.size(), 1);
+    return map;
+  };
+  maps.push_back(rows_map(BufferRole::kA, layer.a, m, layer.k, config.block_m,
+                          config.cluster_n));
   if (BulkWeights(problem, config)) return maps;
 
   const int64_t units_n = CeilDiv(layer.n, 64);
   const int64_t units_k = CeilDiv(layer.k, 64);
   const int64_t rows = config.block_n / 64 / config.cluster_m;
-  // A unit has 64 words of 8 bytes a bit, a box at most 256 a side.
-  const int64_t parts = layer.b.bits() <= 4 ? 1 : 2;
-  const int64_t words = layer.b.bits() * 64 / parts;
-  TensorMap b;
-  b.buffer = BufferRole::kB;
-  b.element = Element::kU64;
-  b.dims = {u(words), u(units_k * parts), u(units_n)};
-  b.strides = {u(words * 8), u(words * 8 * units_k * parts)};
-  b.box = {box(words), box(segments * parts), box(rows)};
-  b.element_strides = {1, 1, 1};
-  b.l2_promotion = TensorMap::L2Promotion::k256B;
-  maps.push_back(b);
+  if (packed.direct()) {
+    maps.push_back(rows_map(BufferRole::kB, layer.b, units_n * 64, units_k * 64,
+                            config.block_n, config.cluster_m));
+  } else {
+    maps.push_back(PackedMap(layer, config, rows));
+  }
   if (packed.group == 0) return maps;
 
   TensorMap scales;
@@ -186,7 +213,8 @@ std::string RenderEntry(const Problem& problem, const TuningConfig& config) {
     }
     absl::StrAppend(&s,
                     "b, scales,\n                           bias, c, "
-                    "workspace, m}, shared);\n");
+                    "workspace, m, ",
+                    a_scaled ? "a_scales" : "nullptr", "}, shared);\n");
   }
   absl::StrAppend(&s, "}\n");
   return s;
@@ -314,13 +342,13 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kSmemBytes", SmemBytes(problem, config));
   if (wgmma) {
     const WarpgroupRegisters registers = RegistersOf(problem, config);
-    constant("kMmaBatch", MmaBatch(config));
+    constant("kMmaBatch", MmaBatch(problem, config));
     constant("kFlight", config.mmas_in_flight);
     constant("kStreamed", StreamsTiles(config));
     constant("kBulkWeights", BulkWeights(problem, config));
     constant("kProducerRegisters", registers.producer);
     constant("kMathRegisters", registers.reassigned ? registers.math : 0);
-    absl::StrAppend(&s, RenderWgmmaWrapper(layer.a, config.block_m));
+    absl::StrAppend(&s, RenderWgmmaWrapper(layer, config.block_m));
   }
   absl::StrAppend(&s, "  using AType = ", types.a,
                   ";\n  using CType = ", TypeName(layer, layer.c),

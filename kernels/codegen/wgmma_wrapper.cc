@@ -5,32 +5,60 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "kernels/config/weight_layout.h"
 
 namespace hone {
+namespace {
 
-std::string RenderWgmmaWrapper(DataType type, int64_t tokens) {
-  const absl::string_view name = type == kBfloat16 ? "bf16" : "f16";
+absl::string_view OperandName(DataType type, bool is_unsigned) {
+  if (type == kFloat16) return "f16";
+  if (type == kBfloat16) return "bf16";
+  if (type == kFloat8e4m3) return "e4m3";
+  if (type == kFloat8e5m2) return "e5m2";
+  return is_unsigned ? "u8" : "s8";
+}
+
+}  // namespace
+
+std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t tokens) {
+  const bool integer = layer.a.is_integer();
+  const bool direct = WeightLayoutOf(layer).direct();
   const int64_t sums = tokens / 2;
   std::vector<std::string> names;
-  std::vector<std::string> operands;
+  std::vector<std::string> outputs;
   for (int64_t i = 0; i < sums; ++i) {
     names.push_back(absl::StrCat("%", i));
-    operands.push_back(absl::StrCat("\"+f\"(d[", i / 4, "][", i % 4, "])"));
+    outputs.push_back(absl::StrCat("\"+", integer ? "r" : "f", "\"(d[", i / 4,
+                                   "][", i % 4, "])"));
   }
+  // The operands after the sums: w, x, whether to add to d, and where the type
+  // has them the signs and transpositions.
+  std::string w = absl::StrCat("%", sums);
+  int64_t next = sums + 1;
+  if (!direct) {
+    w = absl::StrCat("{%", sums, ",%", sums + 1, ",%", sums + 2, ",%", sums + 3,
+                     "}");
+    next = sums + 4;
+  }
+  const absl::string_view flags = integer               ? ""
+                                  : layer.a.bits() == 8 ? ", 1, 1"
+                                                        : ", 1, 1, 0";
   return absl::StrCat(
       "  struct Mma {\n"
       "    template <bool kAccumulate>\n"
       "    static __device__ __forceinline__ void Run(\n"
-      "        float (&d)[",
-      tokens / 8,
-      "][4], const hone::u32 (&a)[4], hone::u64 x) {\n"
-      "      asm volatile(\"wgmma.mma_async.sync.aligned.m64n",
-      tokens, "k16.f32.", name, ".", name, " {", absl::StrJoin(names, ","),
-      "}, {%", sums, ",%", sums + 1, ",%", sums + 2, ",%", sums + 3, "}, %",
-      sums + 4, ", %", sums + 5,
-      ", 1, 1, 0;\"\n          : ", absl::StrJoin(operands, ","),
-      "\n          : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]),\n"
-      "            \"l\"(x), \"n\"(kAccumulate ? 1 : 0));\n"
+      "        ",
+      integer ? "int" : "float", " (&d)[", tokens / 8, "][4], ",
+      direct ? "hone::u64 w" : "const hone::u32 (&w)[4]", ", hone::u64 x) {\n",
+      "      asm volatile(\"wgmma.mma_async.sync.aligned.m64n", tokens, "k",
+      256 / layer.a.bits(), integer ? ".s32." : ".f32.",
+      OperandName(layer.a, HasUnsignedOperand(layer)), ".",
+      OperandName(layer.a, false), " {", absl::StrJoin(names, ","), "}, ", w,
+      ", %", next, ", %", next + 1, flags,
+      ";\"\n          : ", absl::StrJoin(outputs, ","), "\n          : ",
+      direct ? "\"l\"(w)"
+             : "\"r\"(w[0]), \"r\"(w[1]), \"r\"(w[2]), \"r\"(w[3])",
+      ",\n            \"l\"(x), \"n\"(kAccumulate ? 1 : 0));\n"
       "    }\n"
       "  };\n");
 }

@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/config/data_type.h"
+#include "kernels/config/problem.h"
 
 namespace hone {
 
-// `struct Mma` with Run<kAccumulate>(d, a, x): d (+)= a · x for m64k16 by
-// `tokens` (8 to 256, a multiple of 8) of a 16-bit type, in float32; a in
-// registers, x a descriptor of K-major shared memory. For a kernel's Config.
-std::string RenderWgmmaWrapper(DataType type, int64_t tokens);
+// `struct Mma` with Run<kAccumulate>(d, w, x): d (+)= w · x for 64 channels and
+// 32 bytes of K by `tokens` of the layer's activations, in float32 or int32. w
+// is a fragment in registers, or a descriptor where the layer's codes are
+// operands as they are; x a descriptor; both of K-major shared memory. `tokens`
+// is one of the sizes that WgmmaTokens() of kernels/space allows. For a
+// kernel's Config.
+std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t tokens);
 
 }  // namespace hone
 

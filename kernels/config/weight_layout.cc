@@ -79,6 +79,11 @@ absl::Status CheckWeightType(const LayerConfig& layer) {
 
 }  // namespace
 
+bool HasUnsignedOperand(const LayerConfig& layer) {
+  return layer.b.kind() == DataType::Kind::kUint &&
+         layer.zero_point == ZeroPoint::kNone;
+}
+
 absl::Status CheckWeightFormat(const LayerConfig& layer) {
   HONE_RETURN_IF_ERROR(layer.Validate());
   HONE_RETURN_IF_ERROR(CheckWeightType(layer));

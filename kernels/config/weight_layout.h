@@ -48,6 +48,10 @@ struct WeightLayout {
 // The layer must be valid.
 WeightLayout WeightLayoutOf(const LayerConfig& layer);
 
+// Whether weights are unsigned operands where integers are multiplied; with
+// zero points they have a sign.
+bool HasUnsignedOperand(const LayerConfig& layer);
+
 // Whether there is a packing and a dequantization for the layer's weights:
 // types of A, B, scales and zero points, and their granularity. Unimplemented
 // names the field and what there is; the errors of LayerConfig::Validate().

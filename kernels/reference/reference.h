@@ -63,7 +63,9 @@ struct Tolerance {
   double relative_norm = 0;
 };
 inline constexpr int64_t kNormElements = 256;
-Tolerance DeriveTolerance(const Problem& problem);
+// `mma` is the instruction that summed the products: wgmma adds those of 8-bit
+// floats with fewer bits.
+Tolerance DeriveTolerance(const Problem& problem, MmaInstruction mma);
 
 struct Comparison {
   bool passed = false;
@@ -74,10 +76,11 @@ struct Comparison {
   int64_t worst_m = 0;
   int64_t worst_n = 0;
 };
-// `out` holds codes of layer.c, [M, N]. A NaN in `out` where the reference is
-// finite never passes.
+// `out` holds codes of layer.c, [M, N], as `mma` made it. A NaN in `out` where
+// the reference is finite never passes.
 Comparison Compare(const Problem& problem, int64_t m,
-                   absl::Span<const uint16_t> out, const OracleResult& oracle);
+                   absl::Span<const uint16_t> out, const OracleResult& oracle,
+                   MmaInstruction mma);
 
 }  // namespace hone
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/config/weight_layout.h"
 #include "kernels/space/space.h"
 
 namespace hone {
@@ -95,7 +96,10 @@ void EnumerateMmaSync(const Problem& problem, const DeviceSpec& device,
 }
 
 // Tiles of wgmma: warpgroups along channels and, for few tokens, along K.
-std::vector<TuningConfig> WgmmaTiles(int64_t max_m) {
+std::vector<TuningConfig> WgmmaTiles(const Problem& problem, int64_t max_m) {
+  const bool direct = WeightLayoutOf(problem.layer).direct();
+  // Columns of K in as many bytes of activations as 16-bit ones have.
+  const int64_t wide = 16 / problem.layer.a.bits();
   std::vector<TuningConfig> tiles;
   TuningConfig t;
   t.mma = MmaInstruction::kWgmma;
@@ -111,14 +115,14 @@ std::vector<TuningConfig> WgmmaTiles(int64_t max_m) {
           const int64_t warpgroups = block_n / (4 * warp_n) * warps_k;
           // One alone cannot dequantize while it waits; more than four add
           // nothing.
-          if (warpgroups < 2 || warpgroups > 4) continue;
-          if (warps_k > 1 && block_m > 128) continue;
+          if ((warpgroups < 2 && !direct) || warpgroups > 4) continue;
+          if (warps_k > 1 && (block_m > 128 || direct)) continue;
           for (const int64_t block_k : {64, 128, 256, 512, 1024}) {
             const int64_t warp_k = block_k / warps_k;
             // What is unrolled: long steps for short MMAs.
-            const int64_t most = block_m <= 32   ? 512
-                                 : block_m <= 64 ? 256
-                                                 : 128;
+            const int64_t most = wide * (block_m <= 32   ? 512
+                                         : block_m <= 64 ? 256
+                                                         : 128);
             if (warp_k < 64 || warp_k > most) continue;
             t.block_m = t.warp_m = block_m;
             t.block_n = block_n;
@@ -142,7 +146,7 @@ void EnumerateWgmma(const Problem& problem, const DeviceSpec& device,
   struct Cluster {
     int64_t m, n;
   };
-  for (TuningConfig config : WgmmaTiles(max_m)) {
+  for (TuningConfig config : WgmmaTiles(problem, max_m)) {
     const int64_t tiles_n = CeilDiv(problem.layer.n, config.block_n);
     // Clusters of four took twice as long on an H200, whatever the tile.
     for (const Cluster cluster : {Cluster{1, 1}, {1, 2}, {2, 1}}) {
@@ -152,7 +156,7 @@ void EnumerateWgmma(const Problem& problem, const DeviceSpec& device,
       if (cluster.n > tiles_n) continue;
       config.cluster_m = cluster.m;
       config.cluster_n = cluster.n;
-      const int64_t groups = config.warp_k / 16 / MmaBatch(config);
+      const int64_t groups = MmaGroups(problem, config);
       for (const int64_t flight : {1, 2, 3}) {
         // One at a time only where no more can be.
         if (flight == 1 && groups > 1) continue;

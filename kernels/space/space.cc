@@ -43,8 +43,10 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
   // serializes the MMAs (C7512).
   const int64_t flight = config.mmas_in_flight;
   const int64_t sets = flight > 2 ? flight + 1 : flight;
-  const int64_t fragments = blocks * 4 * MmaBatch(config) * sets;
-  const int64_t words = blocks * problem.layer.b.bits();
+  const bool direct = WeightLayoutOf(problem.layer).direct();
+  const int64_t fragments =
+      direct ? 0 : blocks * 4 * MmaBatch(problem, config) * sets;
+  const int64_t words = direct ? 0 : blocks * problem.layer.b.bits();
   const int64_t scales =
       WeightLayoutOf(problem.layer).group == 0 ? 0 : blocks * 2;
   const int64_t zeros =
@@ -168,12 +170,11 @@ const std::vector<Rule>& WgmmaRules() {
        }},
       {"wgmma_operands",
        [](const Arguments& a) -> std::string {
-         return a.problem.layer.a.bits() == 16
+         return a.problem.layer.a.bits() >= 8
                     ? ""
                     : absl::StrCat("tuning.mma is wgmma; layer.a is ",
                                    a.problem.layer.a.ToString(),
-                                   ", and there are kernels for float16 and "
-                                   "bfloat16");
+                                   ", and there are kernels for 16 and 8 bits");
        }},
       {"wgmma_accumulates_float32",
        [](const Arguments& a) -> std::string {
@@ -184,13 +185,29 @@ const std::vector<Rule>& WgmmaRules() {
        }},
       {"tensor_map_k",
        [](const Arguments& a) -> std::string {
-         return a.problem.layer.k % 8 == 0
+         const int64_t columns = 128 / a.problem.layer.a.bits();
+         return a.problem.layer.k % columns == 0
                     ? ""
                     : absl::StrCat("tuning.mma is wgmma; layer.k is ",
                                    a.problem.layer.k,
                                    ", and rows that the copy engine reads are "
                                    "multiples of 16 bytes: layer.k must be a "
-                                   "multiple of 8");
+                                   "multiple of ",
+                                   columns);
+       }},
+      {"group_of_a_step",
+       [](const Arguments& a) -> std::string {
+         const int64_t columns = layout::StepColumns(a.problem.layer.a.bits());
+         for (const int64_t g : {WeightLayoutOf(a.problem.layer).group,
+                                 a.problem.layer.a_group}) {
+           if (g != 0 && g < columns) {
+             return absl::StrCat("tuning.mma is wgmma; a scale group has ", g,
+                                 " columns, and with layer.a ",
+                                 a.problem.layer.a.ToString(),
+                                 " an MMA adds up ", columns);
+           }
+         }
+         return "";
        }},
       {"producers",
        [](const Arguments& a) -> std::string {
@@ -211,9 +228,12 @@ const std::vector<Rule>& WgmmaRules() {
        }},
       {"warpgroup_tokens",
        [](const Arguments& a) -> std::string {
-         if (a.config.block_m % 8 != 0 || a.config.block_m > 256) {
+         if (!WgmmaTokens(a.problem.layer.a, a.config.block_m)) {
            return MustBe("block_m", a.config.block_m,
-                         "a multiple of 8, at most 256, for wgmma");
+                         a.problem.layer.a.is_integer()
+                             ? "8, 24 or a multiple of 16, at most 256, for "
+                               "wgmma of integers"
+                             : "a multiple of 8, at most 256, for wgmma");
          }
          return a.config.warp_m == a.config.block_m
                     ? ""
@@ -243,14 +263,12 @@ const std::vector<Rule>& WgmmaRules() {
        }},
       {"mmas_in_flight",
        [](const Arguments& a) -> std::string {
-         // A group's registers are written again a k-step later.
-         const int64_t groups = a.config.warp_k / 16 / MmaBatch(a.config);
-         return a.config.mmas_in_flight <= std::min<int64_t>(groups, 4)
+         const int64_t groups = MmaGroups(a.problem, a.config);
+         return a.config.mmas_in_flight <= groups
                     ? ""
                     : MustBe("mmas_in_flight", a.config.mmas_in_flight,
-                             absl::StrCat("at most the ",
-                                          std::min<int64_t>(groups, 4),
-                                          " groups of a k-step that can fly"));
+                             absl::StrCat("at most the ", groups,
+                                          " groups of MMAs that can fly"));
        }},
       {"mma_fits_launch_registers",
        [](const Arguments& a) -> std::string {
@@ -274,15 +292,18 @@ const std::vector<Rule>& WgmmaRules() {
                                "; they must be powers of two and make at most "
                                "8 CTAs");
          }
-         const int64_t segments = a.config.block_k / 64;
-         const bool columns = a.problem.layer.k % 64 == 0 && segments % n == 0;
+         const int64_t segment = 1024 / a.problem.layer.a.bits();
+         const int64_t segments = a.config.block_k / segment;
+         const bool columns =
+             a.problem.layer.k % segment == 0 && segments % n == 0;
          if (!columns && a.config.block_m % (8 * n) != 0) {
-           return MustBe("cluster_n", n,
-                         absl::StrCat("a divisor of the ", segments,
-                                      " times 64 columns of a k-step, or of "
-                                      "the ",
-                                      a.config.block_m / 8,
-                                      " times 8 tokens of the tile"));
+           return MustBe(
+               "cluster_n", n,
+               absl::StrCat("a divisor of the ", segments, " times ", segment,
+                            " columns of a k-step, or of "
+                            "the ",
+                            a.config.block_m / 8,
+                            " times 8 tokens of the tile"));
          }
          if (m == 1) return "";
          const int64_t rows = a.config.block_n / 64;
@@ -644,10 +665,25 @@ bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {
          (tokens < steps && tokens <= 4);
 }
 
-int64_t MmaBatch(const TuningConfig& config) {
-  // An m64nNk16 takes N / 2 cycles; a group, 128.
+int64_t MmaBatch(const Problem& problem, const TuningConfig& config) {
+  // The MMA of a step takes N / 2 cycles; a group, 128.
   const int64_t steps = 256 / (config.block_m * config.warp_n / 16);
-  return steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
+  const int64_t batch = steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
+  return std::min<int64_t>(batch, layout::UnitSteps(problem.layer.a.bits()));
+}
+
+int64_t MmaGroups(const Problem& problem, const TuningConfig& config) {
+  if (WeightLayoutOf(problem.layer).direct()) {
+    return ScalesAfterMma(problem, config) ? 1 : 2;
+  }
+  const int64_t steps =
+      config.warp_k / layout::StepColumns(problem.layer.a.bits());
+  return std::min<int64_t>(steps / MmaBatch(problem, config), 4);
+}
+
+bool WgmmaTokens(DataType a, int64_t tokens) {
+  if (tokens < 8 || tokens > 256 || tokens % 8 != 0) return false;
+  return !a.is_integer() || tokens % 16 == 0 || tokens <= 24;
 }
 
 int64_t ClusterSplit(const TuningConfig& config) {
@@ -673,7 +709,8 @@ WarpgroupRegisters RegistersOf(const Problem& problem,
   const int64_t math = config.math_threads() / 128;
   const int64_t all = config.threads() / 128;
   r.launch = std::min<int64_t>(kFile / config.ctas_per_sm / all / 8 * 8, 255);
-  r.producer = 24;
+  // Copies of A's scales are addressed one by one.
+  r.producer = problem.layer.a_group == 0 ? 24 : 40;
   r.math = std::min((r.launch * all - r.producer) / math / 8 * 8, kMost);
   r.reassigned =
       r.math > r.launch && EstimateRegisters(problem, config) > r.launch;

@@ -73,9 +73,19 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
 // kernels/device/mma/warp_tile.cuh).
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config);
 
-// Steps of 16 columns whose wgmmas are one group: short MMAs share a group's
-// overhead.
-int64_t MmaBatch(const TuningConfig& config);
+// Steps of K, 32 bytes of a row of activations each, whose wgmmas are one group
+// where weights are dequantized: short MMAs share a group's overhead.
+int64_t MmaBatch(const Problem& problem, const TuningConfig& config);
+
+// Groups of wgmmas that a warpgroup can have in flight at a time, at most 4: of
+// a k-step where weights are dequantized, since its registers are written again
+// in the next one; two where both operands are in shared memory, one if partial
+// sums are waited for.
+int64_t MmaGroups(const Problem& problem, const TuningConfig& config);
+
+// Whether wgmma has a shape for so many tokens of type A: multiples of 8 up to
+// 256; of 16, or 8 and 24, for integers (PTX ISA, "Matrix Shape" of wgmma).
+bool WgmmaTokens(DataType a, int64_t tokens);
 
 // Whether warps of a wgmma kernel finish tiles on their own, because their sums
 // are whole; its CTAs may take several tiles.

@@ -317,8 +317,8 @@ absl::StatusOr<Outcome> Check(const Settings& settings,
     rows.c.assign(oracle.c.begin(), oracle.c.begin() + m * count);
     rows.magnitude.assign(oracle.magnitude.begin(),
                           oracle.magnitude.begin() + m * count);
-    const Comparison comparison =
-        Compare(WithColumns(problem, count), m, chosen, rows);
+    const Comparison comparison = Compare(WithColumns(problem, count), m,
+                                          chosen, rows, answer.config.mma);
     row.worst_ratio = comparison.worst_ratio;
     row.relative_norm = comparison.relative_norm;
     row.passed = comparison.passed && row.repeatable;

@@ -199,7 +199,8 @@ TEST_F(GateGpuTest, CatchesWhatIsPlanted) {
       plan.workspace_zeroed_bytes = 256;
       const auto function = module.Function("planted");
       ASSERT_TRUE(function.ok()) << function.status();
-      const auto result = gate->Check(*function, plan, m);
+      const auto result =
+          gate->Check(*function, plan, MmaInstruction::kMmaSync, m);
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_EQ(ToString(result->outcome), ToString(c.outcome))
           << "plant " << c.plant << " at M = " << m << ": " << result->detail

@@ -113,8 +113,7 @@ Gate::Gate(const HelperKernels& helpers, const Problem& problem,
       problem_(problem),
       operands_(&operands),
       reference_(&reference),
-      stream_(stream),
-      tolerance_(DeriveTolerance(problem)) {}
+      stream_(stream) {}
 
 absl::StatusOr<Gate> Gate::Create(const HelperKernels& helpers,
                                   const Problem& problem, Operands& operands,
@@ -172,7 +171,9 @@ absl::Status Gate::Poison(const LaunchPlan& plan, uint64_t output_bytes) {
 }
 
 absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
-                                       const LaunchPlan& plan, int64_t m) {
+                                       const LaunchPlan& plan,
+                                       MmaInstruction mma, int64_t m) {
+  const Tolerance tolerance = DeriveTolerance(problem_, mma);
   HONE_ASSIGN_OR_RETURN(const DeviceReference::Rows* rows,
                         reference_->RowsFor(m, stream_));
   absl::StatusOr<BufferBindings> buffers = Bindings(plan, m);
@@ -222,8 +223,8 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
   HONE_RETURN_IF_ERROR(
       LaunchHelper(helpers_->compare, grid, 512, stream_, first_.ptr(),
                    static_cast<int32_t>(layer.n), int32_t{type},
-                   rows->table.ptr(), tolerance_.output_relative,
-                   tolerance_.product_relative, comparisons_.ptr()));
+                   rows->table.ptr(), tolerance.output_relative,
+                   tolerance.product_relative, comparisons_.ptr()));
   std::vector<RowComparison> found(rows->rows.size() *
                                    static_cast<size_t>(parts));
   std::array<CheckResult, 3> checks;
@@ -235,7 +236,7 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
 
   const ComparisonSummary summary = Summarize(found, parts, rows->rows);
   const std::string wrong = WhyWrong(
-      summary, static_cast<int64_t>(rows->rows.size()) * layer.n, tolerance_);
+      summary, static_cast<int64_t>(rows->rows.size()) * layer.n, tolerance);
   GateResult result;
   result.gate = GateKind::kDevice;
   result.error = summary.error;

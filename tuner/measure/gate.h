@@ -75,11 +75,12 @@ class Gate {
                                      DeviceReference& reference, int64_t max_m,
                                      StreamHandle stream);
 
-  // Checks one kernel at m ≤ max_m. A kernel that cannot be launched or is
-  // wrong is a result; so is a fault (kFault), after which the context is
-  // lost.
+  // Checks one kernel, whose products `mma` sums, at m ≤ max_m. A kernel that
+  // cannot be launched or is wrong is a result; so is a fault (kFault), after
+  // which the context is lost.
   absl::StatusOr<GateResult> Check(FunctionHandle function,
-                                   const LaunchPlan& plan, int64_t m);
+                                   const LaunchPlan& plan, MmaInstruction mma,
+                                   int64_t m);
 
   // What the kernels of this problem are launched with at m tokens, with room
   // for the plan's workspace. ResourceExhausted when there is none.
@@ -96,7 +97,6 @@ class Gate {
   Operands* operands_;
   DeviceReference* reference_;
   StreamHandle stream_;
-  Tolerance tolerance_;
   GuardedBuffer first_;
   GuardedBuffer second_;
   GuardedBuffer workspace_;

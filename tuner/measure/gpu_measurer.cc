@@ -153,7 +153,8 @@ absl::StatusOr<GateResult> GpuMeasurer::Gate(int candidate, int64_t m) {
     refused.detail = std::string(prepared.status().message());
     return refused;
   }
-  return session_->gate->Check(prepared->first->function, *prepared->second, m);
+  return session_->gate->Check(prepared->first->function, *prepared->second,
+                               prepared->first->config.mma, m);
 }
 
 absl::StatusOr<RoundResult> GpuMeasurer::Round(const RoundRequest& request) {

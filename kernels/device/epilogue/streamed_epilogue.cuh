@@ -42,13 +42,12 @@ class StreamedEpilogue {
   static constexpr int kPartBytes = kWarps * kWarpPartBytes;
   static constexpr int kReceivedBytes = (kParts - 1) * kPartBytes;
 
-  __device__ __forceinline__ StreamedEpilogue(const Warp& warp,
-                                              const TileSchedule<Config>& tile,
-                                              u32 buffers, u32 received,
-                                              const u8* scales, const u8* bias)
+  __device__ __forceinline__ StreamedEpilogue(
+      const Warp& warp, const TileSchedule<Config>& tile, u32 buffers,
+      u32 received, const u8* scales, const u8* a_scales, const u8* bias)
       : warp_(warp),
         tile_(tile),
-        tail_(warp, tile, 0, 0, scales, nullptr, bias),
+        tail_(warp, tile, 0, 0, scales, a_scales, bias),
         buffer_(buffers + warp.warp_n() * kWarpBytes),
         received_(received) {}
 
@@ -152,8 +151,10 @@ class StreamedEpilogue {
     constexpr int kRowVectors = Config::kWarpN / 8;
     const int row = lane / kRowVectors;
     const int column = lane % kRowVectors * 8;
+    // Where the vector lies in the tile: blocks of 16 channels may be apart.
+    const int channel = column / 16 * Warp::kBlockStride + column % 16;
     const int m0 = tile_.tile_m * Config::kBlockM + kPart * kPartRows;
-    const int n0 = tile_.tile_n * Config::kBlockN + warp_.channel(0);
+    const int n0 = tile_.tile_n * Config::kBlockN + warp_.BlockChannel(0);
 #pragma unroll
     for (int first = 0; first < kPartRows; first += kRows) {
 #pragma unroll
@@ -177,7 +178,7 @@ class StreamedEpilogue {
       for (int r = 0; r < kRows; r += 32 / kRowVectors) {
         // With few rows not all lanes have one.
         if (32 / kRowVectors > kRows && row >= kRows) break;
-        Tail::Store(c, m, m0 + first + r + row, n0 + column,
+        Tail::Store(c, m, m0 + first + r + row, n0 + channel,
                     buffer_ + (r + row) * kStride + column * 2);
       }
       ptx::WarpSync();

@@ -15,9 +15,9 @@
 // Data layout: packed_layout.cuh (weights, scales), tma_ring.cuh (stages).
 //
 // Measured steps (H200, W4A16, N = K = 8192, group 128, microseconds, cold
-// clean L2, medians; the limits of bytes and MMAs are 9.6, 10, 19.5, 39, 156 and
-// 623 at M = 1, 64, 128, 256, 1024 and 4096). In brackets: a second card, on
-// which the same kernels took 2 to 5 % longer.
+// clean L2, medians; the limits of bytes and MMAs are 9.6, 10, 19.5, 39, 156
+// and 623 at M = 1, 64, 128, 256, 1024 and 4096). In brackets: a second card,
+// on which the same kernels took 2 to 5 % longer.
 //   M = 1      13.0         two warpgroups along K
 //   M = 1      11.5 (12.0)  four; (11.8) with steps of 1024 columns
 //   M = 16     12.1 (13.1)  four; (12.3) with steps of 1024 columns
@@ -30,12 +30,12 @@
 //   M = 4096    708  (716)  the same; (696) clusters of two CTAs that share
 //                           activations; (683) channel scales
 // Two mistakes: arrivals with release at cluster scope (803 at M = 4096) are
-// fences of all memory, in every warp and stage; and clusters of four do not all
-// fit the SMs at once, so that 32 of them take a second wave. No gain: CTAs that
-// take several tiles and load the next one during the epilogue.
-// What binds it: at M = 4096 the tensor pipe is busy 90 % of the time, at the
-// 1.58 GHz that the power cap leaves; the rest is waves and epilogues. At M = 64
-// it is busy 46 % and issue slots are 38 %: latency from loads to MMAs.
+// fences of all memory, in every warp and stage; and clusters of four do not
+// all fit the SMs at once, so that 32 of them take a second wave. No gain: CTAs
+// that take several tiles and load the next one during the epilogue. What binds
+// it: at M = 4096 the tensor pipe is busy 90 % of the time, at the 1.58 GHz
+// that the power cap leaves; the rest is waves and epilogues. At M = 64 it is
+// busy 46 % and issue slots are 38 %: latency from loads to MMAs.
 //
 // Config is rendered per kernel: what mma_sync_gemm.cuh lists, and
 //   Mma                      wgmma of the tile's shape (ptx/wgmma.cuh)
@@ -99,6 +99,7 @@ struct WgmmaArguments {
   u8* c;
   u8* workspace;
   int m;
+  const u8* a_scales;
 };
 
 // The producer's thread: fills stages from `cursor` on with k-steps [begin,
@@ -115,6 +116,23 @@ __device__ __forceinline__ void Produce(const WgmmaArguments& arguments,
       arguments.m <= Config::kBlockM * Config::kClusterM);
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
+    ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
+    producer.Issue(ring + cursor.stage * TmaStage<Config>::kBytes,
+                   barriers.full + cursor.stage * 8, step);
+    cursor.Advance();
+  }
+}
+
+// A warp of the producer's: A's group scales for the same steps.
+template <typename Config>
+__device__ __forceinline__ void ProduceAScales(const WgmmaArguments& arguments,
+                                               const TileSchedule<Config>& tile,
+                                               u32 ring, RingBarriers barriers,
+                                               RingCursor<Config>& cursor) {
+  const AScaleProducer<Config> producer(arguments.a_scales, arguments.m,
+                                        tile.tile_m * Config::kBlockM);
+#pragma unroll 1
+  for (int step = tile.step_begin; step < tile.step_end; ++step) {
     ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
     producer.Issue(ring + cursor.stage * TmaStage<Config>::kBytes,
                    barriers.full + cursor.stage * 8, step);
@@ -146,7 +164,8 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
   if constexpr (Config::kStreamed) {
     const StreamedEpilogue<Config, Warpgroup> epilogue(
         warpgroup, tile, shared + Shared::kBuffersOffset,
-        shared + Shared::kReceivedOffset, arguments.scales, arguments.bias);
+        shared + Shared::kReceivedOffset, arguments.scales, arguments.a_scales,
+        arguments.bias);
     if constexpr (kSplits) {
       // All CTAs of the cluster have their mbarriers, and all warps of this one
       // are done with the ring.
@@ -161,7 +180,7 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
     Warpgroup::Sync();
     const Epilogue<Config, Warpgroup> epilogue(
         warpgroup, tile, shared, shared + Shared::kFlagOffset, arguments.scales,
-        nullptr, arguments.bias);
+        arguments.a_scales, arguments.bias);
     epilogue.Run(arguments.c, arguments.workspace, arguments.m);
   }
 }
@@ -203,7 +222,7 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
     }
 #pragma unroll 1
     for (int i = 0; i < Config::kStages; ++i) {
-      ptx::MbarrierInit(barriers.full + i * 8, 1);
+      ptx::MbarrierInit(barriers.full + i * 8, Stage::kFullArrivals);
       ptx::MbarrierInit(barriers.empty + i * 8,
                         Config::kThreads / 32 * Stage::kPeers);
     }
@@ -245,6 +264,19 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
           const Tile tile(m, index);
           Produce<Config>(arguments, tile, shared, barriers, cursor,
                           tile.step_begin, tile.step_end);
+        }
+      }
+    }
+    if constexpr (Stage::kAGroups > 0) {
+      // The warp after the producer's thread.
+      if (thread / 32 == Config::kThreads / 32 + 1) {
+        ProduceAScales<Config>(arguments, first, shared, barriers, cursor);
+        if constexpr (kManyTiles) {
+#pragma unroll 1
+          while ((index += stride) < tiles) {
+            const Tile tile(m, index);
+            ProduceAScales<Config>(arguments, tile, shared, barriers, cursor);
+          }
         }
       }
     }

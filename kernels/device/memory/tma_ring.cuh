@@ -1,22 +1,32 @@
 // A ring of k-steps in shared memory that the copy engine fills: one thread
 // issues one copy per operand and step, all completing on the step's mbarrier.
 //
-// Stage layout, bytes, with kBlockK columns:
-//   A       [kBlockK/64][kBlockM][128]  rows of 64 elements in the 128-byte
-//                                       swizzle, as wgmma's B operand wants
-//   B       [kBlockN/64][kBlockK/64]    packed units, as in global memory
-//   scales  [kBlockN/64][groups]        entries of scales and zero points;
-//                                       absent unless the layer has groups
+// Stage layout, bytes, with kBlockK columns in segments of 128 bytes of a row
+// of activations (64 columns of 16 bits, 128 of 8):
+//   A         [segments][kBlockM][128]  in the 128-byte swizzle, as wgmma's B
+//                                       operand wants it
+//   B         [kBlockN/64][kBlockK/64]  packed units, as in global memory; or
+//             [segments][kBlockN][128]  rows as A's, where codes are operands
+//                                       as they are
+//   scales    [kBlockN/64][groups]      entries of scales and zero points;
+//                                       absent unless B has groups
+//   A scales  [groups][kBlockM]         float32; absent unless A has groups
 // padded to a multiple of 1024, the period of the swizzle.
 //
 // Tensor maps, innermost dimension first; the engine writes zeros for what lies
-// outside, so neither M, N nor K has tails to care for:
-//   A       {64, M, K/64} when K is a multiple of 64, else {K, M}
-//   B       {words of a unit or half of one, those of a row of units, N/64}
+// outside, so neither M, N nor K has tails to care for. With S columns in a
+// segment:
+//   A       {S, M, K/S} when K is a multiple of S, else {K, M}
+//   B       {words of a unit or half of one, those of a row of units, N/64}, or
+//           rows of N and K, both padded to 64, as A's
 //   scales  {words of an entry, groups, N/64}
-// Where the tile has one row of units and no tails, B and scales need no map:
-// they are single pieces of memory, and the stream of weights need not wait for
-// a descriptor (kBulkWeights).
+// Where the tile has one row of packed units and no tails, B and scales need no
+// map: they are single pieces of memory, and the stream of weights need not
+// wait for a descriptor (kBulkWeights).
+//
+// Scales of A, whose rows are no multiple of 16 bytes, are beyond the copy
+// engine: a second warp brings them with cp.async, 4 bytes each, and its copies
+// arrive at the same mbarrier (AScaleProducer).
 //
 // In a cluster the kClusterN CTAs of one token tile bring a part of A each, and
 // the kClusterM CTAs of one channel tile a part of B, to all who share it. A
@@ -28,6 +38,7 @@
 #include "kernels/device/ptx/bulk_copy.cuh"
 #include "kernels/device/ptx/cluster.cuh"
 #include "kernels/device/ptx/core.cuh"
+#include "kernels/device/ptx/cp_async.cuh"
 #include "kernels/device/ptx/mbarrier.cuh"
 
 namespace hone {
@@ -43,15 +54,29 @@ struct TmaStage {
       Config::kGroup == 0
           ? 0
           : (Config::kBlockK + Config::kGroup - 1) / Config::kGroup;
+  static constexpr int kAGroups =
+      Config::kAGroup == 0
+          ? 0
+          : (Config::kBlockK + Config::kAGroup - 1) / Config::kAGroup;
+  // Columns of a segment, 128 bytes of a row of operands.
+  static constexpr int kSegmentColumns = 1024 / Config::AType::kBits;
+  static constexpr int kSegments = Config::kBlockK / kSegmentColumns;
+  static_assert(Config::kBlockK % kSegmentColumns == 0);
   static constexpr int kSegmentBytes = Config::kBlockM * 128;
-  static constexpr int kABytes = kUnitsK * kSegmentBytes;
+  static constexpr int kABytes = kSegments * kSegmentBytes;
   static constexpr int kBBytes = kUnitsN * kUnitsK * kUnitBytes;
   static constexpr int kScaleBytes = kUnitsN * kGroups * Config::kEntryBytes;
+  static constexpr int kAScaleBytes = kAGroups * Config::kBlockM * 4;
   static constexpr int kBOffset = kABytes;
   static constexpr int kScaleOffset = kABytes + kBBytes;
-  // What arrives, and what a stage takes.
-  static constexpr int kLoadBytes = kABytes + kBBytes + kScaleBytes;
-  static constexpr int kBytes = (kLoadBytes + 1023) / 1024 * 1024;
+  static constexpr int kAScaleOffset = kScaleOffset + kScaleBytes;
+  // What the copy engine brings, and what a stage takes.
+  static constexpr int kLoadBytes = kAScaleOffset;
+  static constexpr int kBytes =
+      (kAScaleOffset + kAScaleBytes + 1023) / 1024 * 1024;
+  // Arrivals that fill a stage: the producer's, and those of the copies of A's
+  // scales.
+  static constexpr int kFullArrivals = kAGroups > 0 ? 1 + 32 : 1;
 
   // Tiles of a cluster.
   static constexpr int kCluster = Config::kClusterM * Config::kClusterN;
@@ -139,39 +164,47 @@ class TmaProducer {
     return static_cast<u16>(mask << (first_ + along_n()));
   }
 
-  __device__ __forceinline__ void IssueA(u32 target, u32 full, int step) const {
-    const int segment = step * S::kUnitsK;
-    if constexpr (S::kUnitsK % kClusterN == 0 && Config::kK % 64 == 0) {
+  // K-major rows from `first_row` on: kRows of them, segment by segment.
+  // kSharers CTAs of a cluster each bring a part to all of `mask`.
+  template <int kRows, int kSharers, bool kWholeSegments>
+  __device__ __forceinline__ void CopyRows(u32 target, const TensorMap* map,
+                                           u32 full, int step, int first_row,
+                                           int part, u16 mask,
+                                           u64 policy) const {
+    const int segment = step * S::kSegments;
+    if constexpr (S::kSegments % kSharers == 0 && kWholeSegments) {
       // One box; in a cluster, of this CTA's share of the columns.
-      constexpr int kShare = S::kUnitsK / kClusterN;
-      const int first = along_n() * kShare;
-      CopyA3(target + first * S::kSegmentBytes, full, segment + first);
+      const int first = part * (S::kSegments / kSharers);
+      target += first * (kRows * 128);
+      if constexpr (kSharers > 1) {
+        ptx::TensorMulticast3(target, map, full, 0, first_row, segment + first,
+                              mask);
+      } else {
+        ptx::TensorCopy3(target, map, full, 0, first_row, segment + first,
+                         policy);
+      }
     } else {
-      // One box for each 64 columns; in a cluster, of its share of the rows.
-      constexpr int kRows = Config::kBlockM / kClusterN;
-      const int first = along_n() * kRows;
+      // One box for each segment; in a cluster, of its share of the rows.
+      const int first = part * (kRows / kSharers);
+      target += first * 128;
 #pragma unroll
-      for (int i = 0; i < S::kUnitsK; ++i) {
-        CopyA2(target + i * S::kSegmentBytes + first * 128, full,
-               (segment + i) * 64, row_ + first);
+      for (int i = 0; i < S::kSegments; ++i) {
+        const int column = (segment + i) * S::kSegmentColumns;
+        if constexpr (kSharers > 1) {
+          ptx::TensorMulticast2(target + i * (kRows * 128), map, full, column,
+                                first_row + first, mask);
+        } else {
+          ptx::TensorCopy2(target + i * (kRows * 128), map, full, column,
+                           first_row + first, policy);
+        }
       }
     }
   }
-  __device__ __forceinline__ void CopyA3(u32 target, u32 full,
-                                         int segment) const {
-    if constexpr (kClusterN > 1) {
-      ptx::TensorMulticast3(target, map_a_, full, 0, row_, segment, mask_a());
-    } else {
-      ptx::TensorCopy3(target, map_a_, full, 0, row_, segment);
-    }
-  }
-  __device__ __forceinline__ void CopyA2(u32 target, u32 full, int column,
-                                         int row) const {
-    if constexpr (kClusterN > 1) {
-      ptx::TensorMulticast2(target, map_a_, full, column, row, mask_a());
-    } else {
-      ptx::TensorCopy2(target, map_a_, full, column, row);
-    }
+
+  __device__ __forceinline__ void IssueA(u32 target, u32 full, int step) const {
+    CopyRows<Config::kBlockM, kClusterN, Config::kK % S::kSegmentColumns == 0>(
+        target, map_a_, full, step, row_, along_n(), mask_a(),
+        ptx::EvictNormal());
   }
 
   // Parts of a unit that are one inner dimension of the map: a box has at most
@@ -182,6 +215,12 @@ class TmaProducer {
     if constexpr (Config::kBulkWeights) {
       ptx::BulkCopy(target, b_ + static_cast<u64>(step) * S::kBBytes,
                     S::kBBytes, full, policy_);
+    } else if constexpr (Config::kDirect) {
+      CopyRows<Config::kBlockN, kClusterM,
+               layout::RoundUp(Config::kK, layout::kUnitColumns) %
+                       S::kSegmentColumns ==
+                   0>(target, map_b_, full, step, unit_n_ * layout::kUnitRows,
+                      along_m(), mask_b(), policy_);
     } else {
       CopyUnits<S::kBBytes>(target, map_b_, full,
                             step * S::kUnitsK * kUnitParts);
@@ -227,6 +266,41 @@ class TmaProducer {
   // Place among the tiles of the cluster, and the rank of the first of them.
   int rank_;
   int first_;
+};
+
+// One warp's copies of A's group scales.
+template <typename Config>
+class AScaleProducer {
+ public:
+  // `scales` is [M][groups], or [groups][M]; `row` the tile's first token.
+  __device__ __forceinline__ AScaleProducer(const u8* scales, int m, int row)
+      : scales_(scales), m_(m), row_(row) {}
+
+  // Brings those of k-step `step` into the stage at `stage`.
+  __device__ __forceinline__ void Issue(u32 stage, u32 full, int step) const {
+    constexpr int kTotal = (Config::kK + Config::kAGroup - 1) / Config::kAGroup;
+    const int first = step * Config::kBlockK / Config::kAGroup;
+    const int lane = static_cast<int>(ptx::ThreadIdX()) % 32;
+#pragma unroll 2
+    for (int i = lane; i < S::kAGroups * Config::kBlockM; i += 32) {
+      const int group = first + i / Config::kBlockM;
+      const int token = row_ + i % Config::kBlockM;
+      const bool valid = token < m_ && group < kTotal;
+      const u64 at = Config::kAScaleColumnMajor
+                         ? static_cast<u64>(group) * m_ + token
+                         : static_cast<u64>(token) * kTotal + group;
+      ptx::CopyAsync<4>(stage + S::kAScaleOffset + i * 4,
+                        valid ? scales_ + at * 4 : scales_, valid);
+    }
+    ptx::CopyAsyncArrive(full);
+  }
+
+ private:
+  using S = TmaStage<Config>;
+
+  const u8* scales_;
+  int m_;
+  int row_;
 };
 
 }  // namespace hone

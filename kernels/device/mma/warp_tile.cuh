@@ -23,29 +23,13 @@
 #define HONE_DEVICE_MMA_WARP_TILE_CUH_
 
 #include "kernels/device/memory/tile_loader.cuh"
+#include "kernels/device/mma/sums.cuh"
 #include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/numeric/float16.cuh"
 #include "kernels/device/ptx/core.cuh"
 #include "kernels/device/ptx/mma_sync.cuh"
 
 namespace hone {
-
-template <bool kHalf, typename Sum>
-struct ChoosePartial {
-  using Type = Sum[4];
-};
-template <typename Sum>
-struct ChoosePartial<true, Sum> {
-  using Type = u32[2];
-};
-template <bool kPartial, typename Sum>
-struct ChooseSum {
-  using Type = Sum;
-};
-template <typename Sum>
-struct ChooseSum<true, Sum> {
-  using Type = float;
-};
 
 template <typename Config>
 class WarpTile {

@@ -1,21 +1,33 @@
-// One warpgroup's share of a tile on wgmma: weights dequantized in registers as
-// the A operand, activations in shared memory as the B operand, accumulators
-// Dᵀ [kBlocks · 64, kBlockM] in float32. All of them; a warp's share of both
-// operands' fragments is that of mma.sync's m16n8k16.
+// One warpgroup's share of a tile on wgmma: weights as the A operand,
+// dequantized in registers (or, where their codes are operands as they are,
+// from shared memory), activations in shared memory as the B operand,
+// accumulators Dᵀ [kBlocks · 64, kBlockM] in float32, or in int32 where
+// integers are multiplied. A warp's share of both operands' fragments is that
+// of mma.sync's.
 //
-// MMAs go in groups of kBatch m64k16 steps (for each of the kBlocks blocks of
-// 64 channels), of which kFlight run at a time: while they do, the weights of
-// the next group are dequantized into other registers. Few tokens make short
-// MMAs, so that several share a group's overhead. The wait for a group is also
-// what frees a stage: after the first groups of a stage, the one before it.
+// An MMA step covers 32 bytes of a row of operands: m64nNk16 of 16-bit types,
+// k32 of 8-bit ones.
+//
+// Dequantized weights: MMAs go in groups of kBatch steps (for each of the
+// kBlocks blocks of 64 channels), of which kFlight run at a time: while they
+// do, the weights of the next group are dequantized into other registers. Few
+// tokens make short MMAs, so that several share a group's overhead. The wait
+// for a group is also what frees a stage: after the first groups of a stage,
+// the one before it.
+//
+// Weights from shared memory (kDirect): all MMAs of a stage are one group, and
+// the wait for it comes after those of the next stage are issued.
 //
 // Group scales go where they cost least, as in mma/warp_tile.cuh: before the
 // MMA they multiply packed weights; after it (kScaleAfter) they fold a partial
-// sum that starts with the group into the accumulators.
+// sum that starts with the group into the accumulators. Those of activations
+// and of 8-bit operands have no other place, which also keeps the sums of 8-bit
+// floats exact: wgmma adds them with 13 fractional bits only.
 #ifndef HONE_DEVICE_MMA_WARPGROUP_TILE_CUH_
 #define HONE_DEVICE_MMA_WARPGROUP_TILE_CUH_
 
 #include "kernels/device/memory/tma_ring.cuh"
+#include "kernels/device/mma/sums.cuh"
 #include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/numeric/float16.cuh"
 #include "kernels/device/ptx/cluster.cuh"
@@ -28,7 +40,9 @@ namespace hone {
 template <typename Config>
 class WarpgroupTile {
  public:
-  // Blocks of 64 channels of the warpgroup, 16 of each a warp's.
+  // Blocks of 64 channels of the warpgroup, 16 of each a warp's. Packed weights
+  // are fragments, and a warp's channels lie side by side; in rows the blocks
+  // do.
   static constexpr int kBlocks = Config::kWarpN / 16;
   static constexpr int kTokens = Config::kBlockM / 8;
 
@@ -47,15 +61,15 @@ class WarpgroupTile {
   // them.
   __device__ __forceinline__ void Begin(const u8* entries, int units) {
     SetZero(sum_);
-    if constexpr (kScaleAfter) SetZero(partial_);
+    if constexpr (kPartial) SetZero(partial_);
     if constexpr (kHasZero && !kGrouped) {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
-        if (UnitOf() >= units) {
+        if (UnitOf(i) >= units) {
           zeros_[i] = {0, 0};
           continue;
         }
-        const u8* pair = entries + UnitOf() * Config::kEntryBytes +
+        const u8* pair = entries + UnitOf(i) * Config::kEntryBytes +
                          Config::kEntryScaleBytes + Pair(i) * Zero::kBits / 8;
         u32 codes;
         if constexpr (Zero::kBits == 4) {
@@ -77,7 +91,9 @@ class WarpgroupTile {
                                              int begin, int end) {
     WaitFull(cursor);
     Unit unit;
-    LoadUnit(ring + cursor.stage * S::kBytes, 0, unit);
+    if constexpr (!Config::kDirect) {
+      LoadUnit(ring + cursor.stage * S::kBytes, 0, unit);
+    }
     last_stage_ = 0;
     int step = begin;
     // Not a for: a way around the loop would bring zeros to its end, where MMAs
@@ -91,7 +107,12 @@ class WarpgroupTile {
       const bool more = step + 1 < end;
       next_.stage = more ? cursor.stage : here.stage;
       next_.round = more ? cursor.round : here.round;
-      AccumulateStage(ring, here.stage, unit);
+      if constexpr (Config::kDirect) {
+        AccumulateRows(ring + here.stage * S::kBytes);
+        WaitFull(next_);
+      } else {
+        AccumulateStage(ring, here.stage, unit);
+      }
       if constexpr (kDrained) Release(here.stage, true);
       last_stage_ = here.stage;
     } while (++step < end);
@@ -117,11 +138,21 @@ class WarpgroupTile {
   static constexpr int kFragments = kBlocks * kTokens;
   __device__ __forceinline__ void fragment(int f, float (&v)[4]) const {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) v[e] = sum_[f / kTokens][f % kTokens][e];
+    for (int e = 0; e < 4; ++e) {
+      v[e] = static_cast<float>(sum_[f / kTokens][f % kTokens][e]);
+    }
   }
   // Its first channel and token within the tile.
   __device__ __forceinline__ int channel(int f) const {
-    return warp_n_ * Config::kWarpN + f / kTokens * 16;
+    return BlockChannel(f / kTokens);
+  }
+  // Of the warp's block i, within the tile, and what lies between two blocks.
+  static constexpr int kBlockStride = Config::kDirect ? 64 : 16;
+  __device__ __forceinline__ int BlockChannel(int i) const {
+    const int first = Config::kDirect
+                          ? warp_n_ / 4 * (kBlocks * 64) + warp_n_ % 4 * 16
+                          : warp_n_ * Config::kWarpN;
+    return first + i * kBlockStride;
   }
   __device__ __forceinline__ int token(int f) const { return f % kTokens * 8; }
   __device__ __forceinline__ int lane() const { return lane_; }
@@ -138,26 +169,41 @@ class WarpgroupTile {
   using Mma = typename Config::Mma;
 
   static constexpr int kUnits = Config::kWarpK / layout::kUnitColumns;
-  static constexpr int kSteps = Config::kWarpK / 16;
-  // m64k16 steps of this warpgroup that share one scale.
+  static constexpr int kUnitSteps = layout::UnitSteps(Type::kBits);
+  static constexpr int kStepColumns = layout::StepColumns(Type::kBits);
+  // Steps of a segment, 32 of its 128 bytes each.
+  static constexpr int kSegmentSteps = 4;
+  static constexpr int kSteps = Config::kWarpK / kStepColumns;
+  // Columns of this warpgroup that share one scale, and the steps they take.
   static constexpr bool kGrouped = Config::kGroup > 0;
-  static constexpr int kScaleSteps = kGrouped && Config::kGroup < Config::kWarpK
-                                         ? Config::kGroup / 16
-                                         : kSteps;
+  static constexpr bool kAGrouped = Config::kAGroup > 0;
+  static constexpr int Least(int a, int b) { return a < b ? a : b; }
+  static constexpr int kScaleColumns = Least(
+      Config::kWarpK, Least(kGrouped ? Config::kGroup : Config::kWarpK,
+                            kAGrouped ? Config::kAGroup : Config::kWarpK));
+  static constexpr int kScaleSteps = kScaleColumns / kStepColumns;
+  static_assert(kScaleSteps > 0);
   static constexpr bool kScaleAfter = Config::kScaleAfter;
   static constexpr bool kScaleBefore = kGrouped && !kScaleAfter;
   static constexpr bool kHasZero = Zero::kBits != 0;
-  static constexpr int kBatch = kScaleAfter && kScaleSteps < Config::kMmaBatch
-                                    ? kScaleSteps
-                                    : Config::kMmaBatch;
+  // Sums that start at zero and join the accumulators with a group's end.
+  static constexpr bool kPartial = kScaleAfter;
+  static constexpr int kBatch =
+      Least(Config::kMmaBatch,
+            kScaleAfter ? Least(kScaleSteps, kUnitSteps) : kUnitSteps);
   static constexpr int kFlight = Config::kFlight;
   // Whether no MMA is in flight at the end of a stage.
   static constexpr bool kDrained = kScaleAfter || kFlight == 1;
 
-  // Entries of a unit's columns, and steps of each.
+  // Entries of B's scales in a unit's columns, and steps of each.
   static constexpr int kEntries =
-      kGrouped && kScaleSteps < 4 ? 4 / kScaleSteps : 1;
-  static constexpr int kEntrySteps = 4 / kEntries;
+      kGrouped && Config::kGroup < layout::kUnitColumns
+          ? layout::kUnitColumns / Config::kGroup
+          : 1;
+  static constexpr int kEntrySteps = kUnitSteps / kEntries;
+
+  using Partial = typename Type::Sum;
+  using Sum = typename ChooseSum<kPartial, Partial>::Type;
 
   // What a lane needs of a packed unit besides activations: words, and the
   // entries' scales (of rows g and g + 8 of each block) and zero points, as
@@ -168,13 +214,13 @@ class WarpgroupTile {
     u32 zeros[kGrouped && kHasZero ? kEntries : 1][kBlocks];
   };
 
-  // The warp's rows lie in one unit of the tile: which one, and block i's
-  // place in it.
-  __device__ __forceinline__ int UnitOf() const {
-    return warp_n_ * kBlocks / 4;
+  // Of block i of the warp: its unit of 64 rows of the tile (for packed weights
+  // all blocks have the same), and its place there.
+  __device__ __forceinline__ int UnitOf(int i) const {
+    return Config::kDirect ? warp_n_ / 4 * kBlocks + i : warp_n_ * kBlocks / 4;
   }
   __device__ __forceinline__ int BlockOf(int i) const {
-    return warp_n_ * kBlocks % 4 + i;
+    return Config::kDirect ? warp_n_ % 4 : warp_n_ * kBlocks % 4 + i;
   }
   // In an entry: the pair of rows g and g + 8 of block i.
   __device__ __forceinline__ int Pair(int i) const {
@@ -211,8 +257,10 @@ class WarpgroupTile {
                : 0;
   }
 
-  using Sums = float[kBlocks][kTokens][4];
-  static __device__ __forceinline__ void PinAll(Sums& sums) {
+  template <typename T>
+  using Sums = T[kBlocks][kTokens][4];
+  template <typename T>
+  static __device__ __forceinline__ void PinAll(Sums<T>& sums) {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
 #pragma unroll
@@ -226,37 +274,98 @@ class WarpgroupTile {
   // Pinned, since a zero that the compiler writes late, after a fence, would be
   // a write to a register in flight. The first MMA of a partial sum ignores
   // what it finds, but not when it was written.
-  static __device__ __forceinline__ void SetZero(Sums& sums) {
+  template <typename T>
+  static __device__ __forceinline__ void SetZero(Sums<T>& sums) {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
 #pragma unroll
       for (int j = 0; j < kTokens; ++j) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
+        for (int e = 0; e < 4; ++e) sums[i][j][e] = T{0};
       }
     }
     PinAll(sums);
+  }
+
+  // The first word of the descriptor of the 32 bytes of K of the warpgroup's
+  // step `step`, in rows of 128-byte segments at `rows`, kRows to a segment:
+  // 16-byte units.
+  template <int kRows>
+  __device__ __forceinline__ u32 Descriptor(u32 rows, int step) const {
+    constexpr int kBytes = kRows * 128;
+    if constexpr (kSteps % kSegmentSteps == 0) {
+      rows += warp_k_ * (kSteps / kSegmentSteps * kBytes) +
+              step / kSegmentSteps * kBytes + step % kSegmentSteps * 32;
+    } else {
+      const u32 at = static_cast<u32>(warp_k_ * kSteps + step);
+      rows += at / kSegmentSteps * kBytes + at % kSegmentSteps * 32;
+    }
+    return rows / 16 | 1u << 16;
+  }
+  static __device__ __forceinline__ u64 WithHigh(u32 descriptor) {
+    return static_cast<u64>(kDescriptorHigh) << 32 | descriptor;
+  }
+
+  // Adds the products of the stage at `stage`, weights in rows.
+  __device__ __forceinline__ void AccumulateRows(u32 stage) {
+    // The first of the warpgroup's blocks.
+    const u32 rows = stage + S::kBOffset + warp_n_ / 4 * (kBlocks * 64) * 128;
+    ptx::WgmmaFence();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const u64 x = WithHigh(Descriptor<Config::kBlockM>(stage, step));
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        const u64 w =
+            WithHigh(Descriptor<Config::kBlockN>(rows + i * (64 * 128), step));
+        if constexpr (kPartial) {
+          if (step % kScaleSteps == 0) {
+            Mma::template Run<false>(partial_[i], w, x);
+          } else {
+            Mma::template Run<true>(partial_[i], w, x);
+          }
+        } else {
+          Mma::template Run<true>(sum_[i], w, x);
+        }
+      }
+      if constexpr (kPartial) {
+        if (step % kScaleSteps == kScaleSteps - 1) {
+          const int column = warp_k_ * Config::kWarpK +
+                             (step + 1 - kScaleSteps) * kStepColumns;
+          u32 scales[kBlocks];
+          u32 zeros[kBlocks];
+          if constexpr (kGrouped) {
+            LoadEntries(stage, GroupOf(column), scales, zeros);
+          }
+          ptx::WgmmaCommit();
+          ptx::WgmmaWait<0>();
+          Flush(stage, column, scales);
+          if (step + 1 < kSteps) ptx::WgmmaFence();
+        }
+      }
+    }
+    if constexpr (!kPartial) {
+      ptx::WgmmaCommit();
+      ptx::WgmmaWait<kFlight - 1>();
+      if constexpr (!kDrained) Release(last_stage_, has_last_);
+    }
   }
 
   // Adds the products of the step in stage `stage`, whose first unit is `unit`;
   // leaves the first one of the next step there.
   __device__ __forceinline__ void AccumulateStage(u32 ring, u32 stage,
                                                   Unit& unit) {
-    const u32 here = ring + stage * S::kBytes;
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      // K-major rows in the 128-byte swizzle, 1024 bytes from eight rows to the
-      // next; 16-byte units.
-      const u32 segment = here + (warp_k_ * kUnits + u) * S::kSegmentBytes;
-      AccumulateBatches<0>(ring, stage, u, unit, segment / 16 | 1u << 16);
+      AccumulateBatches<0>(ring, stage, u, unit);
     }
   }
 
   template <int kStep>
   __device__ __forceinline__ void AccumulateBatches(u32 ring, u32 stage, int u,
-                                                    Unit& unit,
-                                                    u32 descriptor) {
-    if constexpr (kStep < 4) {
+                                                    Unit& unit) {
+    if constexpr (kStep < kUnitSteps) {
+      const u32 here = ring + stage * S::kBytes;
       u32 a[kBatch][kBlocks][4];
       Dequantize<kStep, 0>(unit, a);
 #pragma unroll
@@ -270,13 +379,11 @@ class WarpgroupTile {
       ptx::WgmmaFence();
 #pragma unroll
       for (int s = 0; s < kBatch; ++s) {
-        const int step = u * 4 + kStep + s;
-        // 32 bytes of each row.
-        const u64 x = static_cast<u64>(kDescriptorHigh) << 32 |
-                      (descriptor + (kStep + s) * 2);
+        const int step = u * kUnitSteps + kStep + s;
+        const u64 x = WithHigh(Descriptor<Config::kBlockM>(here, step));
 #pragma unroll
         for (int i = 0; i < kBlocks; ++i) {
-          if constexpr (kScaleAfter) {
+          if constexpr (kPartial) {
             if (step % kScaleSteps == 0) {
               Mma::template Run<false>(partial_[i], a[s][i], x);
             } else {
@@ -290,20 +397,22 @@ class WarpgroupTile {
       ptx::WgmmaCommit();
       // The next unit's loads run while the MMAs do.
       Unit next = unit;
-      if constexpr (kStep + kBatch == 4) {
+      if constexpr (kStep + kBatch == kUnitSteps) {
         if (u + 1 < kUnits) {
-          LoadUnit(ring + stage * S::kBytes, u + 1, next);
+          LoadUnit(here, u + 1, next);
         } else {
           WaitFull(next_);
           LoadUnit(ring + next_.stage * S::kBytes, 0, next);
         }
       }
-      const int step = u * 4 + kStep + kBatch;
+      const int step = u * kUnitSteps + kStep + kBatch;
       bool flushed = false;
-      if constexpr (kScaleAfter) {
+      if constexpr (kPartial) {
         if (step % kScaleSteps == 0) {
           ptx::WgmmaWait<0>();
-          Flush(unit.scales[(step - 1) % 4 / kEntrySteps]);
+          Flush(here,
+                warp_k_ * Config::kWarpK + (step - kScaleSteps) * kStepColumns,
+                unit.scales[(step - 1) % kUnitSteps / kEntrySteps]);
           flushed = true;
         }
       }
@@ -312,7 +421,7 @@ class WarpgroupTile {
         Release(last_stage_, has_last_);
       }
       unit = next;
-      AccumulateBatches<kStep + kBatch>(ring, stage, u, unit, descriptor);
+      AccumulateBatches<kStep + kBatch>(ring, stage, u, unit);
     }
   }
 
@@ -357,26 +466,33 @@ class WarpgroupTile {
     for (int i = 0; i < kBlocks; ++i)
       LoadWords(stage, column, i, unit.words[i]);
     if constexpr (kGrouped) {
-      if (u * 4 % kScaleSteps == 0 || kScaleSteps < 4) {
-        // A stage inside a larger group has its one entry at index 0.
-        const int group = Config::kGroup >= Config::kBlockK
-                              ? 0
-                              : column * layout::kUnitColumns / Config::kGroup;
-        const u32 entry = stage + S::kScaleOffset +
-                          (UnitOf() * S::kGroups + group) * Config::kEntryBytes;
+      if (u * layout::kUnitColumns % Config::kGroup == 0 ||
+          Config::kGroup < layout::kUnitColumns) {
+        const int group = GroupOf(column * layout::kUnitColumns);
 #pragma unroll
         for (int e = 0; e < kEntries; ++e) {
-          LoadEntry(entry + e * Config::kEntryBytes, unit.scales[e],
-                    unit.zeros[kHasZero ? e : 0]);
+          LoadEntries(stage, group + e, unit.scales[e],
+                      unit.zeros[kHasZero ? e : 0]);
         }
       }
     }
   }
 
-  __device__ __forceinline__ void LoadEntry(u32 entry, u32 (&scales)[kBlocks],
-                                            u32 (&zeros)[kBlocks]) const {
+  // The stage's group of B that has its column `column`.
+  static __device__ __forceinline__ int GroupOf(int column) {
+    // A stage inside a larger group has its one entry at index 0.
+    return Config::kGroup >= Config::kBlockK ? 0 : column / Config::kGroup;
+  }
+
+  // Group `group` of the stage at `stage`: scales and zero points of each
+  // block.
+  __device__ __forceinline__ void LoadEntries(u32 stage, int group,
+                                              u32 (&scales)[kBlocks],
+                                              u32 (&zeros)[kBlocks]) const {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
+      const u32 entry = stage + S::kScaleOffset +
+                        (UnitOf(i) * S::kGroups + group) * Config::kEntryBytes;
       const u32 scale = entry + Pair(i) * (Scale::kBits / 8);
       if constexpr (Config::kBlockScale) {
         scales[i] = ptx::LoadShared4(entry);
@@ -404,7 +520,7 @@ class WarpgroupTile {
       u32 stage, int unit, int block, u32 (&words)[Config::kBBits]) const {
     constexpr int kBits = Config::kBBits;
     const u32 address = stage + S::kBOffset +
-                        (UnitOf() * S::kUnitsK + unit) * S::kUnitBytes +
+                        (UnitOf(0) * S::kUnitsK + unit) * S::kUnitBytes +
                         BlockOf(block) * (kBits * 128);
 #pragma unroll
     for (int w = 0; w + 4 <= kBits; w += 4) {
@@ -423,33 +539,54 @@ class WarpgroupTile {
     }
   }
 
-  // Scales the partial sums of a group into the accumulators.
-  __device__ __forceinline__ void Flush(const u32 (&scales)[kBlocks]) {
+  // Scales the partial sums of the groups of column `column` of the stage at
+  // `stage` into the accumulators; `scales` are B's.
+  __device__ __forceinline__ void Flush(u32 stage, int column,
+                                        const u32 (&scales)[kBlocks]) {
+    PinAll(partial_);
+    float low[kBlocks];
+    float high[kBlocks];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      float low;
-      float high;
-      if constexpr (Config::kBlockScale) {
-        low = high = ptx::BitsToFloat(scales[i]);
+      if constexpr (!kGrouped) {
+        low[i] = high[i] = 1.0f;
+      } else if constexpr (Config::kBlockScale) {
+        low[i] = high[i] = ptx::BitsToFloat(scales[i]);
       } else {
         constexpr u32 kMask = (1u << Scale::kBits) - 1;
-        low = Scale::ToFloat(scales[i] & kMask);
-        high = Scale::ToFloat(scales[i] >> Scale::kBits);
+        low[i] = Scale::ToFloat(scales[i] & kMask);
+        high[i] = Scale::ToFloat(scales[i] >> Scale::kBits);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kTokens; ++j) {
+      float of_token[2] = {1.0f, 1.0f};
+      if constexpr (kAGrouped) {
+        const int group =
+            Config::kAGroup >= Config::kBlockK ? 0 : column / Config::kAGroup;
+        u32 codes[2];
+        ptx::LoadShared8(
+            stage + S::kAScaleOffset +
+                (group * Config::kBlockM + j * 8 + lane_ % 4 * 2) * 4,
+            codes[0], codes[1]);
+        of_token[0] = ptx::BitsToFloat(codes[0]);
+        of_token[1] = ptx::BitsToFloat(codes[1]);
       }
 #pragma unroll
-      for (int j = 0; j < kTokens; ++j) {
+      for (int i = 0; i < kBlocks; ++i) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          ptx::Pin(partial_[i][j][e]);
-          sum_[i][j][e] += partial_[i][j][e] * (e < 2 ? low : high);
+          const float scale = e < 2 ? low[i] : high[i];
+          sum_[i][j][e] += static_cast<float>(partial_[i][j][e]) *
+                           (kAGrouped ? scale * of_token[e % 2] : scale);
         }
       }
     }
   }
 
-  float sum_[kBlocks][kTokens][4];
+  Sum sum_[kBlocks][kTokens][4];
   // Products of the current group, not yet in the accumulators.
-  float partial_[kScaleAfter ? kBlocks : 1][kScaleAfter ? kTokens : 1][4];
+  Partial partial_[kPartial ? kBlocks : 1][kPartial ? kTokens : 1][4];
   // Of channels, where zero points do not come with each group.
   ZeroPair zeros_[kHasZero ? kBlocks : 1];
   RingBarriers barriers_;

@@ -62,20 +62,13 @@ __device__ __forceinline__ void AsyncProxyFence() {
 
 // The box whose first element has these coordinates, the innermost first.
 __device__ __forceinline__ void TensorCopy2(u32 shared, const TensorMap* map,
-                                            u32 barrier, int x, int y) {
+                                            u32 barrier, int x, int y,
+                                            u64 policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-      ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(shared),
-      "l"(map), "r"(barrier), "r"(x), "r"(y)
-      : "memory");
-}
-__device__ __forceinline__ void TensorCopy3(u32 shared, const TensorMap* map,
-                                            u32 barrier, int x, int y, int z) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-      ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
-          shared),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      ".mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4}], "
+      "[%2], %5;" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
       : "memory");
 }
 __device__ __forceinline__ void TensorCopy3(u32 shared, const TensorMap* map,

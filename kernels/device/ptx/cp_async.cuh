@@ -41,6 +41,14 @@ __device__ __forceinline__ void CopyAsyncWait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// Arrives at an mbarrier (SM90) when all of this thread's copies so far have
+// landed; one of the arrivals that it was initialized for.
+__device__ __forceinline__ void CopyAsyncArrive(u32 barrier) {
+  asm volatile(
+      "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
+      : "memory");
+}
+
 }  // namespace hone::ptx
 
 #endif  // HONE_DEVICE_PTX_CP_ASYNC_CUH_

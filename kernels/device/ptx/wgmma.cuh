@@ -50,6 +50,9 @@ __device__ __forceinline__ void StoreMatrix2Transposed(u32 address, u32 a,
 __device__ __forceinline__ void Pin(u32& value) {
   asm volatile("" : "+r"(value));
 }
+__device__ __forceinline__ void Pin(int& value) {
+  asm volatile("" : "+r"(value));
+}
 __device__ __forceinline__ void Pin(float& value) {
   asm volatile("" : "+f"(value));
 }

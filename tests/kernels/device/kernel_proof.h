@@ -160,7 +160,8 @@ inline void Prove(const Problem& problem, const TuningConfig& config,
     const Comparison r =
         Compare(problem, m, first,
                 Oracle(problem, m, operands.a, operands.a_scales,
-                       operands.weights, operands.bias));
+                       operands.weights, operands.bias),
+                config.mma);
     EXPECT_TRUE(r.passed) << "relative norm " << r.relative_norm
                           << ", worst ratio " << r.worst_ratio << " at ["
                           << r.worst_m << "][" << r.worst_n << "]";

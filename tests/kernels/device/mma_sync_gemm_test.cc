@@ -222,7 +222,7 @@ TEST(MmaSyncGemmTest, ExtremesArriveAsTheOracleSays) {
         const OracleResult oracle =
             Oracle(problem, kM, operands.a, operands.a_scales, operands.weights,
                    operands.bias);
-        const Comparison r = Compare(problem, kM, c, oracle);
+        const Comparison r = Compare(problem, kM, c, oracle, config.mma);
         const int64_t worst = r.worst_m * layer.n + r.worst_n;
         EXPECT_LE(r.worst_ratio, 1)
             << problem.ToString() << "\n"

@@ -116,6 +116,99 @@ TEST(WgmmaGemmTest, Clusters) {
         H200(), {33}, 4);
 }
 
+// A problem from its canonical text.
+Problem Parsed(const std::string& layer, const std::string& compute = "") {
+  const auto problem = Problem::Parse(layer + ";" + compute);
+  EXPECT_TRUE(problem.ok()) << problem.status();
+  return *problem;
+}
+
+// Weights that are operands as they are: both operands in shared memory.
+TEST(WgmmaGemmTest, NarrowRows) {
+  Prove(Parsed("a=float8e4m3,a_scale=token,b=float8e4m3,b_scale=channel,"
+               "b_scale_type=float32,k=512,n=64"),
+        Tile(8, 64, 128, 16, 128, "mmas_in_flight=2,stages=2"), H200(), {1, 8},
+        1);
+  Prove(Parsed("a=int8,a_scale=token,b=int8,b_scale=channel,bias=1,"
+               "k=528,n=200"),
+        Tile(48, 128, 128, 16, 128, "mmas_in_flight=2,stages=3"), H200(),
+        {1, 70}, 2);
+  Prove(Parsed("a=float8e5m2,a_scale=tensor,b=float8e5m2,b_scale=tensor,"
+               "b_scale_type=float32,k=640,n=300"),
+        Tile(32, 256, 256, 32, 256, "mmas_in_flight=1,stages=2"), H200(), {33},
+        3);
+  // Unsigned weights, split K in the workspace, K in one row of 2-D maps.
+  Prove(Parsed("a=int8,a_scale=tensor,b=uint8,b_scale=channel,k=1104,n=136"),
+        Tile(24, 128, 128, 32, 128,
+             "mmas_in_flight=2,stages=2,split=split_k,split_k=3"),
+        H200(), {25}, 4);
+  // Groups of half a segment, warpgroups along K.
+  Prove(Parsed("a=float8e4m3,a_scale=none,b=float8e4m3,b_scale=group,"
+               "b_group=32,b_scale_type=float8e8m0,k=320,n=72"),
+        Tile(16, 64, 256, 16, 128, "mmas_in_flight=1,stages=2"), H200(), {17},
+        5);
+}
+
+// Scales of activations per group, by which the mainloop promotes.
+TEST(WgmmaGemmTest, NarrowBlockwise) {
+  const std::string layer =
+      "a=float8e4m3,a_group=128,a_scale=group,b=float8e4m3,b_group=128,"
+      "b_group_n=128,b_scale=block,b_scale_type=float32,";
+  Prove(Parsed(layer + "k=512,n=256"),
+        Tile(64, 128, 128, 16, 128, "mmas_in_flight=1,stages=3"), H200(),
+        {1, 65}, 1);
+  Prove(Parsed(layer + "k=720,n=200", "a_scale_layout=column_major"),
+        Tile(32, 256, 256, 32, 256, "mmas_in_flight=1,stages=2"), H200(), {30},
+        2);
+  // CTAs that share activations.
+  Prove(Parsed(layer + "bias=1,k=656,n=300"),
+        Tile(32, 128, 128, 32, 128, "cluster_n=2,mmas_in_flight=1,stages=2"),
+        H200(), {33}, 3);
+  // And weights; whole segments, or rows where K ends within one.
+  Prove(Parsed("a=float8e4m3,a_group=128,a_scale=group,b=float8e4m3,"
+               "b_scale=channel,k=384,n=128"),
+        Tile(16, 128, 256, 16, 256,
+             "cluster_m=2,mmas_in_flight=1,raster=along_n,stages=2"),
+        H200(), {40}, 4);
+  Prove(Parsed("a=int8,a_scale=token,b=int8,b_scale=channel,k=304,n=250"),
+        Tile(16, 128, 128, 32, 128,
+             "cluster_m=2,cluster_n=2,mmas_in_flight=2,stages=2"),
+        H200(), {30}, 4);
+  // A's groups alone, narrower and wider than a step.
+  Prove(Parsed("a=int8,a_group=64,a_scale=group,b=int4,b_scale=channel,k=400,"
+               "n=128"),
+        Tile(16, 128, 128, 16, 128, "mmas_in_flight=1,stages=2"), H200(), {9},
+        5);
+  Prove(Parsed("a=float8e4m3,a_group=256,a_scale=group,b=float8e4m3,"
+               "b_scale=channel,k=800,n=64"),
+        Tile(16, 64, 128, 16, 128, "mmas_in_flight=1,stages=2"), H200(), {9},
+        6);
+}
+
+// Packed weights of fewer bits than the activations.
+TEST(WgmmaGemmTest, NarrowPacked) {
+  Prove(Parsed("a=float8e4m3,a_scale=token,b=int4,b_scale=channel,k=512,n=64"),
+        Tile(16, 64, 256, 16, 128, "mmas_in_flight=2,stages=2"), H200(), {11},
+        1);
+  Prove(Parsed("a=float8e4m3,a_scale=token,b=int4,b_group=128,b_scale=group,"
+               "k=656,n=200"),
+        Tile(64, 128, 128, 32, 128, "mmas_in_flight=2,stages=3"), H200(), {70},
+        2);
+  Prove(Parsed("a=float8e4m3,a_scale=token,b=float4e2m1,b_group=32,"
+               "b_scale=group,b_scale_type=float8e8m0,bias=1,k=528,n=264"),
+        Tile(40, 256, 128, 32, 128, "mmas_in_flight=1,stages=2"), H200(), {40},
+        3);
+  Prove(Parsed("a=int8,a_scale=token,b=float4e2m1,b_group=32,b_scale=group,"
+               "b_scale_type=float8e8m0,k=512,n=128"),
+        Tile(32, 64, 512, 16, 128, "mmas_in_flight=1,stages=2"), H200(), {32},
+        4);
+  Prove(Parsed("a=int8,a_scale=token,b=uint4,b_group=64,b_scale=group,k=512,"
+               "n=128,zero_point=integer"),
+        Tile(16, 128, 128, 16, 128,
+             "mmas_in_flight=2,stages=2,split=split_k,split_k=2"),
+        H200(), {13}, 5);
+}
+
 uint32_t TestSeed() {
   const char* text = std::getenv("HONE_TEST_SEED");
   return text == nullptr
@@ -133,18 +226,21 @@ TEST(WgmmaGemmTest, FormatsWithRandomLegalConfigs) {
   const bool all = std::getenv("HONE_TEST_ALL_FORMATS") != nullptr;
   const size_t stride = all ? 1 : 64;
   std::vector<LayerConfig> formats = AllFormats(1, 1);
-  // The engine's: 16-bit activations, packed weights.
-  formats.erase(std::remove_if(formats.begin(), formats.end(),
-                               [](const LayerConfig& layer) {
-                                 return layer.a.bits() != 16 ||
-                                        WeightLayoutOf(layer).direct();
-                               }),
-                formats.end());
+  // The engine's: activations of 16 and 8 bits, and no group narrower than an
+  // MMA's columns.
+  formats.erase(
+      std::remove_if(formats.begin(), formats.end(),
+                     [](const LayerConfig& layer) {
+                       const int64_t group = WeightLayoutOf(layer).group;
+                       return layer.a.bits() < 8 ||
+                              (group != 0 && group * layer.a.bits() < 256);
+                     }),
+      formats.end());
   for (size_t i = seed % stride; i < formats.size(); i += stride) {
     Problem problem;
     problem.layer = formats[i];
     problem.layer.n = 1 + static_cast<int64_t>(random() % 300);
-    problem.layer.k = 8 * (1 + static_cast<int64_t>(random() % 100));
+    problem.layer.k = 16 * (1 + static_cast<int64_t>(random() % 50));
     problem.layer.bias = random() % 2 == 0;
     SCOPED_TRACE(testing::Message() << "seed " << seed << " format " << i);
     ASSERT_TRUE(CheckProblem(problem, H200()).ok())

@@ -108,7 +108,8 @@ RandomCase MakeCase(DataType type) {
 TEST(CompareTest, RoundedOutputsPass) {
   for (const DataType type : {kFloat16, kBfloat16}) {
     const RandomCase c = MakeCase(type);
-    const Comparison r = Compare(c.problem, c.m, c.out, c.oracle);
+    const Comparison r =
+        Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync);
     EXPECT_TRUE(r.passed) << r.worst_ratio << " " << r.relative_norm;
     EXPECT_GT(r.relative_norm, 0);
   }
@@ -123,7 +124,9 @@ TEST(CompareTest, ADroppedProductInEveryRowFails) {
           c.oracle.magnitude[i] / static_cast<double>(c.problem.layer.k);
       c.out[i] = static_cast<uint16_t>(type.Encode(c.oracle.c[i] + product));
     }
-    EXPECT_FALSE(Compare(c.problem, c.m, c.out, c.oracle).passed);
+    EXPECT_FALSE(
+        Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync)
+            .passed);
   }
 }
 
@@ -131,7 +134,7 @@ TEST(CompareTest, ADroppedProductInEveryRowFails) {
 TEST(ToleranceTest, FollowsTheRoundings) {
   Problem problem = SmallProblem();
   const auto product = [&] {
-    return DeriveTolerance(problem).product_relative;
+    return DeriveTolerance(problem, MmaInstruction::kMmaSync).product_relative;
   };
   const double half_ulp = std::ldexp(1.0, -11);
   const double rounded_weights = product();
@@ -155,7 +158,8 @@ TEST(ToleranceTest, FollowsTheRoundings) {
 TEST(CompareTest, OneWrongElementFails) {
   RandomCase c = MakeCase(kFloat16);
   c.out[100] = static_cast<uint16_t>(kFloat16.Encode(c.oracle.c[100] + 0.5));
-  const Comparison r = Compare(c.problem, c.m, c.out, c.oracle);
+  const Comparison r =
+      Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync);
   EXPECT_FALSE(r.passed);
   EXPECT_EQ(r.worst_m, 1);
   EXPECT_EQ(r.worst_n, 4);
@@ -164,20 +168,27 @@ TEST(CompareTest, OneWrongElementFails) {
 TEST(CompareTest, NanNeverPassesWhereAFiniteValueIsDue) {
   RandomCase c = MakeCase(kFloat16);
   c.out[7] = 0x7e00;
-  EXPECT_FALSE(Compare(c.problem, c.m, c.out, c.oracle).passed);
+  EXPECT_FALSE(
+      Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync)
+          .passed);
   c.oracle.c[7] = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_TRUE(Compare(c.problem, c.m, c.out, c.oracle).passed);
+  EXPECT_TRUE(Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync)
+                  .passed);
 }
 
 TEST(CompareTest, OverflowMayBeInfiniteOrTheLargestValue) {
   RandomCase c = MakeCase(kFloat16);
   c.oracle.c[0] = 1e6;
   c.out[0] = 0x7c00;
-  EXPECT_TRUE(Compare(c.problem, c.m, c.out, c.oracle).passed);
+  EXPECT_TRUE(Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync)
+                  .passed);
   c.out[0] = 0x7bff;
-  EXPECT_TRUE(Compare(c.problem, c.m, c.out, c.oracle).passed);
+  EXPECT_TRUE(Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync)
+                  .passed);
   c.out[0] = 0xfc00;
-  EXPECT_FALSE(Compare(c.problem, c.m, c.out, c.oracle).passed);
+  EXPECT_FALSE(
+      Compare(c.problem, c.m, c.out, c.oracle, MmaInstruction::kMmaSync)
+          .passed);
 }
 
 }  // namespace
