@@ -32,6 +32,24 @@ bool UsesWgmma(const TuningConfig& config) {
   return config.mma == MmaInstruction::kWgmma;
 }
 
+// Partial sums of a warpgroup's k-step, where scales follow MMAs.
+int64_t PartialsOfAStep(const Problem& problem, const TuningConfig& config) {
+  int64_t columns = config.warp_k;
+  for (const int64_t group :
+       {WeightLayoutOf(problem.layer).group, problem.layer.a_group}) {
+    if (group != 0) columns = std::min(columns, group);
+  }
+  return config.warp_k / columns;
+}
+
+// How many sets of them there are: two where one joins the accumulators while
+// the MMAs of the other run.
+int64_t PartialSets(const Problem& problem, const TuningConfig& config) {
+  if (!ScalesAfterMma(problem, config)) return 0;
+  return config.mmas_in_flight > 1 && PartialsOfAStep(problem, config) > 1 ? 2
+                                                                           : 1;
+}
+
 // Accumulators, dequantized fragments of the groups of MMAs in flight, weight
 // words of a unit, scales and zero points, and addresses and loop state; see
 // kernels/device/mma/warpgroup_tile.cuh.
@@ -51,7 +69,7 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
       WeightLayoutOf(problem.layer).group == 0 ? 0 : blocks * 2;
   const int64_t zeros =
       problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
-  const int64_t mainloop = sums * (ScalesAfterMma(problem, config) ? 2 : 1) +
+  const int64_t mainloop = sums * (1 + PartialSets(problem, config)) +
                            fragments + words + scales + zeros + 36;
   // The workspace's sums read four registers of each split, of up to four
   // fragments at a time.
@@ -674,7 +692,10 @@ int64_t MmaBatch(const Problem& problem, const TuningConfig& config) {
 
 int64_t MmaGroups(const Problem& problem, const TuningConfig& config) {
   if (WeightLayoutOf(problem.layer).direct()) {
-    return ScalesAfterMma(problem, config) ? 1 : 2;
+    return ScalesAfterMma(problem, config) &&
+                   PartialsOfAStep(problem, config) == 1
+               ? 1
+               : 2;
   }
   const int64_t steps =
       config.warp_k / layout::StepColumns(problem.layer.a.bits());

@@ -91,7 +91,9 @@ __device__ __forceinline__ void RunAsync(const TileLoader<Config>& loader,
 #pragma unroll
   for (int i = 0; i < Config::kStages - 1; ++i) {
     const int step = tile.step_begin + i;
-    if (step < tile.step_end) loader.Issue(ring + i * Ring::kBytes, step);
+    if (step < tile.step_end) {
+      loader.Issue(ring + i * Ring::kBytes, tile.Turn(step));
+    }
     ptx::CopyAsyncCommit();
   }
   u32 read = ring;
@@ -102,7 +104,7 @@ __device__ __forceinline__ void RunAsync(const TileLoader<Config>& loader,
     ptx::CopyAsyncWait<Config::kStages - 2>();
     LoadGroupSync<Config>();
     const int next = step + Config::kStages - 1;
-    if (next < tile.step_end) loader.Issue(write, next);
+    if (next < tile.step_end) loader.Issue(write, tile.Turn(next));
     ptx::CopyAsyncCommit();
     warp.Accumulate(read);
     read += Ring::kBytes;
@@ -122,14 +124,14 @@ __device__ __forceinline__ void RunThroughRegisters(
   u32 read = ring;
   u32 write = ring + Stage<Config>::kBytes;
   if (tile.step_begin < tile.step_end) {
-    loader.Fetch(held, tile.step_begin);
+    loader.Fetch(held, tile.Turn(tile.step_begin));
     loader.Store(read, held);
   }
 #pragma unroll 1
   for (int step = tile.step_begin; step < tile.step_end; ++step) {
     LoadGroupSync<Config>();
     const bool more = step + 1 < tile.step_end;
-    if (more) loader.Fetch(held, step + 1);
+    if (more) loader.Fetch(held, tile.Turn(step + 1));
     warp.Accumulate(read);
     if (more) loader.Store(write, held);
     const u32 swap = read;

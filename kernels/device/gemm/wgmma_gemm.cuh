@@ -118,7 +118,7 @@ __device__ __forceinline__ void Produce(const WgmmaArguments& arguments,
   for (int step = begin; step < end; ++step) {
     ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
     producer.Issue(ring + cursor.stage * TmaStage<Config>::kBytes,
-                   barriers.full + cursor.stage * 8, step);
+                   barriers.full + cursor.stage * 8, tile.Turn(step));
     cursor.Advance();
   }
 }
@@ -135,7 +135,7 @@ __device__ __forceinline__ void ProduceAScales(const WgmmaArguments& arguments,
   for (int step = tile.step_begin; step < tile.step_end; ++step) {
     ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
     producer.Issue(ring + cursor.stage * TmaStage<Config>::kBytes,
-                   barriers.full + cursor.stage * 8, step);
+                   barriers.full + cursor.stage * 8, tile.Turn(step));
     cursor.Advance();
   }
 }

@@ -61,7 +61,10 @@ class WarpgroupTile {
   // them.
   __device__ __forceinline__ void Begin(const u8* entries, int units) {
     SetZero(sum_);
-    if constexpr (kPartial) SetZero(partial_);
+    if constexpr (kPartial) {
+#pragma unroll
+      for (int p = 0; p < kPartialSets; ++p) SetZero(partial_[p]);
+    }
     if constexpr (kHasZero && !kGrouped) {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
@@ -108,7 +111,7 @@ class WarpgroupTile {
       next_.stage = more ? cursor.stage : here.stage;
       next_.round = more ? cursor.round : here.round;
       if constexpr (Config::kDirect) {
-        AccumulateRows(ring + here.stage * S::kBytes);
+        AccumulateRows(ring, here.stage);
         WaitFull(next_);
       } else {
         AccumulateStage(ring, here.stage, unit);
@@ -192,8 +195,14 @@ class WarpgroupTile {
       Least(Config::kMmaBatch,
             kScaleAfter ? Least(kScaleSteps, kUnitSteps) : kUnitSteps);
   static constexpr int kFlight = Config::kFlight;
+  // Partial sums of a stage. There may be two sets, so that one joins the
+  // accumulators while the MMAs of the other run; not across stages, where
+  // ptxas would serialize the MMAs (C7514).
+  static constexpr int kGroups = kSteps / kScaleSteps;
+  static constexpr int kPartialSets =
+      kPartial && kFlight > 1 && kGroups > 1 ? 2 : 1;
   // Whether no MMA is in flight at the end of a stage.
-  static constexpr bool kDrained = kScaleAfter || kFlight == 1;
+  static constexpr bool kDrained = kPartial || kFlight == 1;
 
   // Entries of B's scales in a unit's columns, and steps of each.
   static constexpr int kEntries =
@@ -210,7 +219,7 @@ class WarpgroupTile {
   // stored.
   struct Unit {
     u32 words[kBlocks][Config::kBBits];
-    u32 scales[kGrouped ? kEntries : 1][kBlocks];
+    u32 scales[kScaleBefore ? kEntries : 1][kBlocks];
     u32 zeros[kGrouped && kHasZero ? kEntries : 1][kBlocks];
   };
 
@@ -306,48 +315,70 @@ class WarpgroupTile {
     return static_cast<u64>(kDescriptorHigh) << 32 | descriptor;
   }
 
-  // Adds the products of the stage at `stage`, weights in rows.
-  __device__ __forceinline__ void AccumulateRows(u32 stage) {
-    // The first of the warpgroup's blocks.
-    const u32 rows = stage + S::kBOffset + warp_n_ / 4 * (kBlocks * 64) * 128;
-    ptx::WgmmaFence();
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const u64 x = WithHigh(Descriptor<Config::kBlockM>(stage, step));
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        const u64 w =
-            WithHigh(Descriptor<Config::kBlockN>(rows + i * (64 * 128), step));
-        if constexpr (kPartial) {
-          if (step % kScaleSteps == 0) {
-            Mma::template Run<false>(partial_[i], w, x);
-          } else {
-            Mma::template Run<true>(partial_[i], w, x);
-          }
-        } else {
-          Mma::template Run<true>(sum_[i], w, x);
-        }
+  // The MMA of one of the warpgroup's steps and block i, of operands w and x.
+  template <typename W>
+  __device__ __forceinline__ void Multiply(int step, int i, const W& w, u64 x) {
+    if constexpr (kPartial) {
+      Partial(&sums)[kTokens][4] =
+          partial_[step / kScaleSteps % kPartialSets][i];
+      if (step % kScaleSteps == 0) {
+        Mma::template Run<false>(sums, w, x);
+      } else {
+        Mma::template Run<true>(sums, w, x);
       }
-      if constexpr (kPartial) {
-        if (step % kScaleSteps == kScaleSteps - 1) {
-          const int column = warp_k_ * Config::kWarpK +
-                             (step + 1 - kScaleSteps) * kStepColumns;
-          u32 scales[kBlocks];
-          u32 zeros[kBlocks];
-          if constexpr (kGrouped) {
-            LoadEntries(stage, GroupOf(column), scales, zeros);
-          }
-          ptx::WgmmaCommit();
-          ptx::WgmmaWait<0>();
-          Flush(stage, column, scales);
-          if (step + 1 < kSteps) ptx::WgmmaFence();
-        }
-      }
+    } else {
+      Mma::template Run<true>(sum_[i], w, x);
     }
-    if constexpr (!kPartial) {
-      ptx::WgmmaCommit();
+  }
+
+  // After steps [first, end) of stage `stage` are committed: waits for the MMAs
+  // before them, or for all, and flushes the partial sums that this completes.
+  __device__ __forceinline__ void FlushComplete(u32 ring, u32 stage, int first,
+                                                int end) {
+    if constexpr (kPartialSets == 2) {
+      if (first > 0) {
+        ptx::WgmmaWait<1>();
+        if (first % kScaleSteps == 0) {
+          Flush(ring, stage, first / kScaleSteps - 1);
+        }
+      }
+      if (end < kSteps) return;
+    } else if (end % kScaleSteps != 0) {
       ptx::WgmmaWait<kFlight - 1>();
-      if constexpr (!kDrained) Release(last_stage_, has_last_);
+      return;
+    }
+    ptx::WgmmaWait<0>();
+    Flush(ring, stage, end / kScaleSteps - 1);
+  }
+
+  // Adds the products of the step in stage `stage`, weights in rows.
+  __device__ __forceinline__ void AccumulateRows(u32 ring, u32 stage) {
+    const u32 here = ring + stage * S::kBytes;
+    // The first of the warpgroup's blocks.
+    const u32 rows = here + S::kBOffset + warp_n_ / 4 * (kBlocks * 64) * 128;
+    // Steps that are committed together.
+    constexpr int kTogether = kPartial ? kScaleSteps : kSteps;
+#pragma unroll
+    for (int first = 0; first < kSteps; first += kTogether) {
+      ptx::WgmmaFence();
+#pragma unroll
+      for (int step = first; step < first + kTogether; ++step) {
+        const u64 x = WithHigh(Descriptor<Config::kBlockM>(here, step));
+#pragma unroll
+        for (int i = 0; i < kBlocks; ++i) {
+          Multiply(step, i,
+                   WithHigh(Descriptor<Config::kBlockN>(rows + i * (64 * 128),
+                                                        step)),
+                   x);
+        }
+      }
+      ptx::WgmmaCommit();
+      if constexpr (kPartial) {
+        FlushComplete(ring, stage, first, first + kTogether);
+      } else {
+        ptx::WgmmaWait<kFlight - 1>();
+        if constexpr (!kDrained) Release(last_stage_, has_last_);
+      }
     }
   }
 
@@ -382,17 +413,7 @@ class WarpgroupTile {
         const int step = u * kUnitSteps + kStep + s;
         const u64 x = WithHigh(Descriptor<Config::kBlockM>(here, step));
 #pragma unroll
-        for (int i = 0; i < kBlocks; ++i) {
-          if constexpr (kPartial) {
-            if (step % kScaleSteps == 0) {
-              Mma::template Run<false>(partial_[i], a[s][i], x);
-            } else {
-              Mma::template Run<true>(partial_[i], a[s][i], x);
-            }
-          } else {
-            Mma::template Run<true>(sum_[i], a[s][i], x);
-          }
-        }
+        for (int i = 0; i < kBlocks; ++i) Multiply(step, i, a[s][i], x);
       }
       ptx::WgmmaCommit();
       // The next unit's loads run while the MMAs do.
@@ -406,19 +427,13 @@ class WarpgroupTile {
         }
       }
       const int step = u * kUnitSteps + kStep + kBatch;
-      bool flushed = false;
       if constexpr (kPartial) {
-        if (step % kScaleSteps == 0) {
-          ptx::WgmmaWait<0>();
-          Flush(here,
-                warp_k_ * Config::kWarpK + (step - kScaleSteps) * kStepColumns,
-                unit.scales[(step - 1) % kUnitSteps / kEntrySteps]);
-          flushed = true;
+        FlushComplete(ring, stage, step - kBatch, step);
+      } else {
+        ptx::WgmmaWait<kFlight - 1>();
+        if (!kDrained && step / kBatch == kFlight - 1) {
+          Release(last_stage_, has_last_);
         }
-      }
-      if (!flushed) ptx::WgmmaWait<kFlight - 1>();
-      if (!kDrained && step / kBatch == kFlight - 1) {
-        Release(last_stage_, has_last_);
       }
       unit = next;
       AccumulateBatches<kStep + kBatch>(ring, stage, u, unit);
@@ -465,14 +480,16 @@ class WarpgroupTile {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
       LoadWords(stage, column, i, unit.words[i]);
-    if constexpr (kGrouped) {
+    if constexpr (kScaleBefore || (kGrouped && kHasZero)) {
       if (u * layout::kUnitColumns % Config::kGroup == 0 ||
           Config::kGroup < layout::kUnitColumns) {
         const int group = GroupOf(column * layout::kUnitColumns);
 #pragma unroll
         for (int e = 0; e < kEntries; ++e) {
-          LoadEntries(stage, group + e, unit.scales[e],
-                      unit.zeros[kHasZero ? e : 0]);
+          if constexpr (kScaleBefore) {
+            LoadScales(stage, group + e, unit.scales[e]);
+          }
+          if constexpr (kHasZero) LoadZeros(stage, group + e, unit.zeros[e]);
         }
       }
     }
@@ -484,15 +501,12 @@ class WarpgroupTile {
     return Config::kGroup >= Config::kBlockK ? 0 : column / Config::kGroup;
   }
 
-  // Group `group` of the stage at `stage`: scales and zero points of each
-  // block.
-  __device__ __forceinline__ void LoadEntries(u32 stage, int group,
-                                              u32 (&scales)[kBlocks],
-                                              u32 (&zeros)[kBlocks]) const {
+  // Of group `group` of the stage at `stage`, each block's scales.
+  __device__ __forceinline__ void LoadScales(u32 stage, int group,
+                                             u32 (&scales)[kBlocks]) const {
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      const u32 entry = stage + S::kScaleOffset +
-                        (UnitOf(i) * S::kGroups + group) * Config::kEntryBytes;
+      const u32 entry = Entry(stage, group, i);
       const u32 scale = entry + Pair(i) * (Scale::kBits / 8);
       if constexpr (Config::kBlockScale) {
         scales[i] = ptx::LoadShared4(entry);
@@ -501,18 +515,28 @@ class WarpgroupTile {
       } else {
         scales[i] = ptx::LoadShared4(scale);
       }
-      if constexpr (kHasZero) {
-        const u32 zero =
-            entry + Config::kEntryScaleBytes + Pair(i) * Zero::kBits / 8;
-        if constexpr (Zero::kBits == 4) {
-          zeros[i] = ptx::LoadShared1(zero);
-        } else if constexpr (Zero::kBits == 8) {
-          zeros[i] = ptx::LoadShared2(zero);
-        } else {
-          zeros[i] = ptx::LoadShared4(zero);
-        }
+    }
+  }
+
+  // And zero points.
+  __device__ __forceinline__ void LoadZeros(u32 stage, int group,
+                                            u32 (&zeros)[kBlocks]) const {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      const u32 zero = Entry(stage, group, i) + Config::kEntryScaleBytes +
+                       Pair(i) * Zero::kBits / 8;
+      if constexpr (Zero::kBits == 4) {
+        zeros[i] = ptx::LoadShared1(zero);
+      } else if constexpr (Zero::kBits == 8) {
+        zeros[i] = ptx::LoadShared2(zero);
+      } else {
+        zeros[i] = ptx::LoadShared4(zero);
       }
     }
+  }
+  __device__ __forceinline__ u32 Entry(u32 stage, int group, int i) const {
+    return stage + S::kScaleOffset +
+           (UnitOf(i) * S::kGroups + group) * Config::kEntryBytes;
   }
 
   // The lane's words of a block, in the widest loads (see packed_layout.cuh).
@@ -539,11 +563,15 @@ class WarpgroupTile {
     }
   }
 
-  // Scales the partial sums of the groups of column `column` of the stage at
-  // `stage` into the accumulators; `scales` are B's.
-  __device__ __forceinline__ void Flush(u32 stage, int column,
-                                        const u32 (&scales)[kBlocks]) {
-    PinAll(partial_);
+  // Scales the partial sums of group `group` of those of stage `stage` into the
+  // accumulators.
+  __device__ __forceinline__ void Flush(u32 ring, u32 stage, int group) {
+    const u32 here = ring + stage * S::kBytes;
+    const int column = warp_k_ * Config::kWarpK + group * kScaleColumns;
+    u32 scales[kBlocks];
+    if constexpr (kGrouped) LoadScales(here, GroupOf(column), scales);
+    Sums<Partial>& partial = partial_[group % kPartialSets];
+    PinAll(partial);
     float low[kBlocks];
     float high[kBlocks];
 #pragma unroll
@@ -562,12 +590,12 @@ class WarpgroupTile {
     for (int j = 0; j < kTokens; ++j) {
       float of_token[2] = {1.0f, 1.0f};
       if constexpr (kAGrouped) {
-        const int group =
+        const int of_a =
             Config::kAGroup >= Config::kBlockK ? 0 : column / Config::kAGroup;
         u32 codes[2];
         ptx::LoadShared8(
-            stage + S::kAScaleOffset +
-                (group * Config::kBlockM + j * 8 + lane_ % 4 * 2) * 4,
+            here + S::kAScaleOffset +
+                (of_a * Config::kBlockM + j * 8 + lane_ % 4 * 2) * 4,
             codes[0], codes[1]);
         of_token[0] = ptx::BitsToFloat(codes[0]);
         of_token[1] = ptx::BitsToFloat(codes[1]);
@@ -577,7 +605,7 @@ class WarpgroupTile {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const float scale = e < 2 ? low[i] : high[i];
-          sum_[i][j][e] += static_cast<float>(partial_[i][j][e]) *
+          sum_[i][j][e] += static_cast<float>(partial[i][j][e]) *
                            (kAGrouped ? scale * of_token[e % 2] : scale);
         }
       }
@@ -585,8 +613,8 @@ class WarpgroupTile {
   }
 
   Sum sum_[kBlocks][kTokens][4];
-  // Products of the current group, not yet in the accumulators.
-  Partial partial_[kPartial ? kBlocks : 1][kPartial ? kTokens : 1][4];
+  // Products not yet in the accumulators.
+  Sums<Partial> partial_[kPartialSets];
   // Of channels, where zero points do not come with each group.
   ZeroPair zeros_[kHasZero ? kBlocks : 1];
   RingBarriers barriers_;
