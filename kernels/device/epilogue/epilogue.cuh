@@ -16,15 +16,13 @@
 #ifndef HONE_DEVICE_EPILOGUE_EPILOGUE_CUH_
 #define HONE_DEVICE_EPILOGUE_EPILOGUE_CUH_
 
+#include "kernels/device/epilogue/output_scales.cuh"
 #include "kernels/device/memory/packed_layout.cuh"
 #include "kernels/device/ptx/core.cuh"
 #include "kernels/device/ptx/math.cuh"
 #include "kernels/device/schedule/tile_schedule.cuh"
 
 namespace hone {
-
-// Scales of A that the epilogue applies; those of groups are the mainloop's.
-enum class AScale : u8 { kNone, kTensor, kToken };
 
 // Warp is WarpTile or WarpgroupTile.
 template <typename Config, typename Warp>
@@ -41,16 +39,13 @@ class Epilogue {
   __device__ __forceinline__ Epilogue(const Warp& warp,
                                       const TileSchedule<Config>& tile,
                                       u32 shared, u32 shared_flag,
-                                      const u8* scales, const u8* a_scales,
-                                      const u8* bias)
+                                      const OutputScales<Config, Warp>& scales)
       : warp_(warp),
         tile_(tile),
         reduce_(shared),
         output_(shared + kReduceBytes),
         flag_(shared_flag),
-        scales_(scales),
-        a_scales_(a_scales),
-        bias_(bias) {}
+        scales_(scales) {}
 
   __device__ __forceinline__ void Run(u8* c, u8* workspace, int m) const {
     if constexpr (Config::kWarpsK > 1) {
@@ -65,63 +60,10 @@ class Epilogue {
     if constexpr (Config::kSplitK > 1) {
       if (!SumSplits(workspace, m)) return;
     } else {
-      ForEachFragment([&](int f, const float(&v)[4]) { Finish(f, v, m); });
+      ForEachFragment([&](int f, const float(&v)[4]) { Finish(f, v); });
     }
     Warp::Sync();
     WriteTile(c, m);
-  }
-
-  // Fragment f, `v`, with scales and bias: two tokens of the lane's lower
-  // channel and of its upper one.
-  __device__ __forceinline__ void Scaled(int f, const float (&v)[4], int m,
-                                         float (&low)[2],
-                                         float (&high)[2]) const {
-    const int n =
-        tile_.tile_n * Config::kBlockN + warp_.channel(f) + warp_.lane() / 4;
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      low[e] = v[e];
-      high[e] = v[2 + e];
-    }
-    if constexpr (kFactor) {
-      const float factor = Factor();
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        low[e] *= factor;
-        high[e] *= factor;
-      }
-    }
-    if constexpr (kChannelScale) {
-      float scale_low = 0.0f;
-      float scale_high = 0.0f;
-      // Past N the packed padding ends too.
-      if (n < kPackedN) LoadScales(n, scale_low, scale_high);
-      low[0] *= scale_low;
-      low[1] *= scale_low;
-      high[0] *= scale_high;
-      high[1] *= scale_high;
-    }
-    if constexpr (Config::kAScale == AScale::kToken) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int token = tile_.tile_m * Config::kBlockM + warp_.token(f) +
-                          warp_.lane() % 4 * 2 + e;
-        const float scale =
-            token < m
-                ? ptx::BitsToFloat(ptx::LoadConstant4(a_scales_ + token * 4ll))
-                : 0.0f;
-        low[e] *= scale;
-        high[e] *= scale;
-      }
-    }
-    if constexpr (Config::kBias) {
-      const float bias_low = n < Config::kN ? LoadBias(n) : 0.0f;
-      const float bias_high = n + 8 < Config::kN ? LoadBias(n + 8) : 0.0f;
-      low[0] += bias_low;
-      low[1] += bias_low;
-      high[0] += bias_high;
-      high[1] += bias_high;
-    }
   }
 
   static __device__ __forceinline__ Words4 ToWords(const float (&v)[4]) {
@@ -246,18 +188,18 @@ class Epilogue {
         for (int split = 0; split < Config::kSplitK; ++split) {
           Add(v, words[b][split], split == 0);
         }
-        Finish(f, v, m);
+        Finish(f, v);
       }
     }
     return true;
   }
 
   // Scale, bias, conversion, and into the output tile.
-  __device__ __forceinline__ void Finish(int f, const float (&v)[4],
-                                         int m) const {
+  __device__ __forceinline__ void Finish(int f, const float (&v)[4]) const {
     float low[2];
     float high[2];
-    Scaled(f, v, m, low, high);
+    scales_.Apply(warp_.lane(), f / Warp::kTokens, f % Warp::kTokens, v, low,
+                  high);
     if constexpr (Warp::kStoresMatrices) {
       // Lane l has the address of the eight channels, from the fragment's first
       // or ninth, of token l % 8.
@@ -280,57 +222,6 @@ class Epilogue {
     }
   }
 
-  static constexpr int kPackedN =
-      static_cast<int>(layout::RoundUp(Config::kN, layout::kUnitRows));
-  // Scales of whole rows; groups have theirs in the mainloop.
-  static constexpr bool kChannelScale =
-      Config::kGroup == 0 && Config::kEntryScaleBytes > 0;
-  // The power of two that the mainloop leaves (numeric/).
-  static constexpr int kExponent =
-      Config::Weight::template kExponent<typename Config::AType,
-                                         Config::kExactWeights>;
-  static constexpr bool kFactor = kExponent != 0 || Config::kTensorScale ||
-                                  Config::kAScale == AScale::kTensor;
-
-  __device__ __forceinline__ float Factor() const {
-    float factor = ptx::BitsToFloat(static_cast<u32>(127 + kExponent) << 23);
-    if constexpr (Config::kTensorScale) {
-      factor *=
-          ptx::BitsToFloat(ptx::LoadConstant4(scales_ + Config::kTensorOffset));
-    }
-    if constexpr (Config::kAScale == AScale::kTensor) {
-      factor *= ptx::BitsToFloat(ptx::LoadConstant4(a_scales_));
-    }
-    return factor;
-  }
-
-  // Of rows n and n + 8, which are one pair.
-  __device__ __forceinline__ void LoadScales(int n, float& low,
-                                             float& high) const {
-    using Scale = typename Config::Scale;
-    const u8* entry = scales_ + n / layout::kUnitRows * Config::kEntryBytes;
-    const u8* pair = entry + layout::LaneOrder(n) * (Scale::kBits / 8);
-    if constexpr (Config::kBlockScale) {
-      low = high = ptx::BitsToFloat(ptx::LoadConstant4(entry));
-    } else if constexpr (Scale::kBits == 32) {
-      low = Scale::ToFloat(ptx::LoadConstant4(pair));
-      high = Scale::ToFloat(ptx::LoadConstant4(pair + 4));
-    } else {
-      u32 codes;
-      if constexpr (Scale::kBits == 16) {
-        codes = ptx::LoadConstant4(pair);
-      } else {
-        codes = ptx::LoadConstant2(pair);
-      }
-      low = Scale::ToFloat(codes & ((1u << Scale::kBits) - 1));
-      high = Scale::ToFloat(codes >> Scale::kBits);
-    }
-  }
-
-  __device__ __forceinline__ float LoadBias(int n) const {
-    return Type::ToFloat(ptx::LoadConstant2(bias_ + static_cast<u64>(n) * 2));
-  }
-
   __device__ __forceinline__ void WriteTile(u8* c, int m) const {
     constexpr int kRowVectors = Config::kBlockN / 8;
     constexpr int kVectors = Config::kBlockM * kRowVectors;
@@ -351,9 +242,7 @@ class Epilogue {
   u32 reduce_;
   u32 output_;
   u32 flag_;
-  const u8* scales_;
-  const u8* a_scales_;
-  const u8* bias_;
+  const OutputScales<Config, Warp>& scales_;
 };
 
 }  // namespace hone

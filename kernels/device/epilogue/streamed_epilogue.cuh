@@ -44,10 +44,10 @@ class StreamedEpilogue {
 
   __device__ __forceinline__ StreamedEpilogue(
       const Warp& warp, const TileSchedule<Config>& tile, u32 buffers,
-      u32 received, const u8* scales, const u8* a_scales, const u8* bias)
+      u32 received, const OutputScales<Config, Warp>& scales)
       : warp_(warp),
         tile_(tile),
-        tail_(warp, tile, 0, 0, scales, a_scales, bias),
+        scales_(scales),
         buffer_(buffers + warp.warp_n() * kWarpBytes),
         received_(received) {}
 
@@ -166,8 +166,7 @@ class StreamedEpilogue {
           Sum<kPart>(i, token, v);
           float low[2];
           float high[2];
-          tail_.Scaled(i * Warp::kTokens + kPart * kPartTokens + token, v, m,
-                       low, high);
+          scales_.Apply(lane, i, kPart * kPartTokens + token, v, low, high);
           Warp::StoreTransposed(target + j * 8 * kStride + i * 32,
                                 Type::Pack(low[0], low[1]),
                                 Type::Pack(high[0], high[1]));
@@ -187,7 +186,7 @@ class StreamedEpilogue {
 
   const Warp& warp_;
   const TileSchedule<Config>& tile_;
-  Tail tail_;
+  const OutputScales<Config, Warp>& scales_;
   u32 buffer_;
   u32 received_;
 };

@@ -159,6 +159,9 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
       scales +
           static_cast<u64>(tile.tile_n) * Ring::kUnitsN * Config::kEntryBytes,
       TileLoader<Config>::kTotalUnitsN - tile.tile_n * Ring::kUnitsN);
+  const OutputScales<Config, WarpTile<Config>> output_scales(
+      warp, tile.tile_m * Config::kBlockM, tile.tile_n * Config::kBlockN, m,
+      scales, a_scales, bias);
   const u32 ring =
       Ring::kPrivateRings
           ? shared + warp.warp_k() * SharedLayout<Config>::kRingBytes
@@ -170,8 +173,8 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
   }
   ptx::BarrierSync();
   const Epilogue<Config, WarpTile<Config>> epilogue(
-      warp, tile, shared, shared + SharedLayout<Config>::kFlagOffset, scales,
-      a_scales, bias);
+      warp, tile, shared, shared + SharedLayout<Config>::kFlagOffset,
+      output_scales);
   epilogue.Run(c, workspace, m);
 }
 

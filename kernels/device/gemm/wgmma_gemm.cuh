@@ -155,6 +155,9 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
   warpgroup.Begin(arguments.scales + static_cast<u64>(tile.tile_n) * kUnits *
                                          Config::kEntryBytes,
                   kTotalUnits - tile.tile_n * kUnits);
+  const OutputScales<Config, Warpgroup> scales(
+      warpgroup, tile.tile_m * Config::kBlockM, tile.tile_n * Config::kBlockN,
+      arguments.m, arguments.scales, arguments.a_scales, arguments.bias);
   warpgroup.Accumulate(shared, cursor, tile.step_begin, tile.step_end);
   constexpr bool kSplits = Config::kClusterSplit > 1;
   if constexpr (TmaStage<Config>::kCluster > 1 && !kSplits) {
@@ -164,8 +167,7 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
   if constexpr (Config::kStreamed) {
     const StreamedEpilogue<Config, Warpgroup> epilogue(
         warpgroup, tile, shared + Shared::kBuffersOffset,
-        shared + Shared::kReceivedOffset, arguments.scales, arguments.a_scales,
-        arguments.bias);
+        shared + Shared::kReceivedOffset, scales);
     if constexpr (kSplits) {
       // All CTAs of the cluster have their mbarriers, and all warps of this one
       // are done with the ring.
@@ -179,8 +181,7 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
     // Others of the CTA may still read the ring.
     Warpgroup::Sync();
     const Epilogue<Config, Warpgroup> epilogue(
-        warpgroup, tile, shared, shared + Shared::kFlagOffset, arguments.scales,
-        arguments.a_scales, arguments.bias);
+        warpgroup, tile, shared, shared + Shared::kFlagOffset, scales);
     epilogue.Run(arguments.c, arguments.workspace, arguments.m);
   }
 }

@@ -104,7 +104,11 @@ class WarpTile {
   }
   // Its first channel and token within the tile.
   __device__ __forceinline__ int channel(int f) const {
-    return warp_n_ * Config::kWarpN + f / kTokens * 16;
+    return BlockChannel(f / kTokens);
+  }
+  // That of block i.
+  __device__ __forceinline__ int BlockChannel(int i) const {
+    return warp_n_ * Config::kWarpN + i * 16;
   }
   __device__ __forceinline__ int token(int f) const {
     return warp_m_ * Config::kWarpM + f % kTokens * 8;

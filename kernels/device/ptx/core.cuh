@@ -226,6 +226,17 @@ __device__ __forceinline__ u32 AtomicIncrement(u32* pointer) {
   return old;
 }
 
+// Make the compiler have a value ready, and not move its uses across.
+__device__ __forceinline__ void Pin(u32& value) {
+  asm volatile("" : "+r"(value));
+}
+__device__ __forceinline__ void Pin(int& value) {
+  asm volatile("" : "+r"(value));
+}
+__device__ __forceinline__ void Pin(float& value) {
+  asm volatile("" : "+f"(value));
+}
+
 }  // namespace ptx
 }  // namespace hone
 

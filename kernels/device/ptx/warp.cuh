@@ -22,6 +22,15 @@ __device__ __forceinline__ u32 ShuffleXor(u32 value, int lanes) {
   return d;
 }
 
+// That of lane `lane`, modulo 32.
+__device__ __forceinline__ u32 ShuffleIndex(u32 value, int lane) {
+  u32 d;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=r"(d)
+               : "r"(value), "r"(lane));
+  return d;
+}
+
 }  // namespace hone::ptx
 
 #endif  // HONE_DEVICE_PTX_WARP_CUH_

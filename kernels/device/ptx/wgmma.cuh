@@ -46,17 +46,6 @@ __device__ __forceinline__ void StoreMatrix2Transposed(u32 address, u32 a,
       : "memory");
 }
 
-// Make the compiler have a value ready, and not move its uses across.
-__device__ __forceinline__ void Pin(u32& value) {
-  asm volatile("" : "+r"(value));
-}
-__device__ __forceinline__ void Pin(int& value) {
-  asm volatile("" : "+r"(value));
-}
-__device__ __forceinline__ void Pin(float& value) {
-  asm volatile("" : "+f"(value));
-}
-
 }  // namespace hone::ptx
 
 #endif  // HONE_DEVICE_PTX_WGMMA_CUH_
