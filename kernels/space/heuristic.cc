@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/types/span.h"
+#include "kernels/config/weight_layout.h"
 #include "kernels/space/space.h"
 
 namespace hone {
@@ -42,54 +44,126 @@ constexpr Tile kTilesSm75[] = {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Tiles of wgmma that won sweeps of W4A16 on an H200 at some M, each with the
-// step and warpgroups it won with.
+// Tiles of wgmma that won sweeps at some M on an H200, each with the step and
+// warpgroups that it won with.
 struct WgmmaTile {
   int64_t block_m, block_n, block_k, warp_n, warp_k;
 };
-constexpr WgmmaTile kWgmmaTiles[] = {
-    {16, 64, 1024, 16, 256}, {24, 64, 512, 16, 128},   {32, 64, 512, 16, 128},
-    {48, 64, 256, 16, 128},  {64, 64, 256, 16, 128},   {64, 128, 256, 16, 256},
-    {96, 128, 128, 16, 128}, {128, 128, 128, 16, 128}, {128, 256, 128, 32, 128},
+// W4A16.
+constexpr WgmmaTile kWideTiles[] = {
+    {16, 64, 1024, 16, 256},  {24, 64, 512, 16, 128},  {32, 64, 512, 16, 128},
+    {48, 64, 256, 16, 128},   {64, 64, 256, 16, 128},  {128, 64, 256, 16, 128},
+    {64, 128, 256, 16, 256},  {96, 128, 128, 16, 128}, {128, 128, 128, 16, 128},
+    {128, 256, 128, 32, 128},
+};
+// Packed weights beside 8-bit activations.
+constexpr WgmmaTile kNarrowTiles[] = {
+    {8, 64, 512, 16, 128},    {16, 64, 512, 16, 128},  {32, 64, 512, 16, 128},
+    {64, 64, 256, 16, 128},   {128, 64, 256, 16, 128}, {128, 128, 128, 16, 128},
+    {256, 128, 128, 16, 128},
+};
+// Weights in rows.
+constexpr WgmmaTile kRowTiles[] = {
+    {16, 64, 512, 16, 512},   {32, 64, 512, 16, 512},
+    {64, 64, 256, 16, 256},   {128, 64, 128, 16, 128},
+    {256, 64, 128, 16, 128},  {64, 128, 256, 16, 256},
+    {128, 128, 128, 16, 128}, {256, 128, 128, 16, 128},
+    {128, 256, 128, 32, 128},
+};
+// And scales that follow MMAs, of which two sets of sums are in flight.
+constexpr WgmmaTile kRowGroupTiles[] = {
+    {16, 64, 512, 16, 512},  {32, 64, 512, 16, 512},  {64, 64, 256, 16, 256},
+    {128, 64, 256, 16, 256}, {64, 128, 256, 16, 256}, {128, 128, 256, 16, 256},
 };
 
-// SM clocks that a tile's kernel takes; the times of the tiles above at M = 16
-// to 1024, N = K = 8192, within 15 %.
+absl::Span<const WgmmaTile> WgmmaTiles(const Problem& problem) {
+  if (problem.layer.a.bits() == 16) return kWideTiles;
+  const WeightLayout weights = WeightLayoutOf(problem.layer);
+  if (!weights.direct()) return kNarrowTiles;
+  if (weights.group == 0 && problem.layer.a_group == 0) return kRowTiles;
+  return kRowGroupTiles;
+}
+
+// SM clocks of one MMA step, 32 bytes of K, of 64 channels by `tokens`. From
+// times of the tiles above at M = 16 to 1024, N = K = 8192, on an H200.
+double StepClocks(const Problem& problem, const WgmmaTile& tile) {
+  const LayerConfig& layer = problem.layer;
+  const WeightLayout weights = WeightLayoutOf(layer);
+  const auto tokens = static_cast<double>(tile.block_m);
+  if (layer.a.bits() == 16) {
+    // Warpgroups with two blocks of 64 channels keep the MMAs busy; with one,
+    // the latency of a fragment shows.
+    return tile.warp_n == 32 ? 0.53 * tokens : 27 + 0.43 * tokens;
+  }
+  // Partial sums join the accumulators once a group, with a load of each
+  // token's scale where A has groups.
+  double fold = 0;
+  const int64_t columns = layout::StepColumns(layer.a.bits());
+  if (weights.group != 0) {
+    fold += 0.65 * static_cast<double>(columns) /
+            static_cast<double>(weights.group);
+  }
+  if (layer.a_group != 0) {
+    fold +=
+        0.9 * static_cast<double>(columns) / static_cast<double>(layer.a_group);
+  }
+  return weights.direct() ? (0.53 + fold) * tokens
+                          : 70 + (0.45 + fold) * tokens;
+}
+
+// SM clocks of a kernel with this tile, its K split and tiles shared by a
+// cluster.
 double WgmmaClocks(const Problem& problem, const DeviceSpec& device, int64_t m,
-                   const WgmmaTile& tile, int64_t split) {
+                   const WgmmaTile& tile, const TuningConfig& config) {
   constexpr double kStartAndEnd = 5000;
   constexpr double kExchange = 2000;
-  constexpr double kBytesPerClock = 60;
-  const auto ctas =
-      static_cast<double>(CeilDiv(m, tile.block_m) *
-                          CeilDiv(problem.layer.n, tile.block_n) * split);
-  const double waves = std::ceil(ctas / static_cast<double>(device.sm_count));
-  // Of 16 columns. Warpgroups with two blocks of 64 channels keep the MMAs
-  // busy; with one, the latency of a fragment shows.
-  const auto blocks = static_cast<double>(tile.block_n / 64);
-  const auto tokens = static_cast<double>(tile.block_m);
+  // What the L2 gives an SM when all ask, and the most that one takes.
+  constexpr double kL2BytesPerClock = 31;
+  constexpr double kSmBytesPerClock = 60;
+  // Clocks at the device's own rate of memory: of an H200's 1.75 GHz.
+  constexpr double kGhz = 1.75;
+  const LayerConfig& layer = problem.layer;
+  const int64_t split = config.split_k;
+  const auto ctas = static_cast<double>(CeilDiv(m, tile.block_m) *
+                                        CeilDiv(layer.n, tile.block_n) * split);
+  const auto sms = static_cast<double>(device.sm_count);
+  const double waves = std::ceil(ctas / sms);
   const double compute =
-      blocks * (tile.warp_n == 32 ? 0.53 * tokens : 27 + 0.43 * tokens);
-  const double loads =
-      16 *
-      static_cast<double>(tile.block_n * problem.layer.b.bits() / 8 +
-                          tile.block_m * 2) /
-      kBytesPerClock;
-  const double steps =
-      static_cast<double>(CeilDiv(problem.layer.k, 16 * split));
-  return waves * (steps * std::max(compute, loads) + kStartAndEnd) +
+      static_cast<double>(tile.block_n / 64) * StepClocks(problem, tile);
+  const int64_t columns = layout::StepColumns(layer.a.bits());
+  const double bytes =
+      static_cast<double>(tile.block_n * columns * layer.b.bits() / 8) /
+          static_cast<double>(config.cluster_m) +
+      static_cast<double>(tile.block_m * 32) /
+          static_cast<double>(config.cluster_n);
+  const double rate =
+      std::min(kSmBytesPerClock, kL2BytesPerClock * sms / std::min(ctas, sms));
+  const double steps = static_cast<double>(CeilDiv(layer.k, columns * split));
+  const double memory =
+      static_cast<double>(MinimumBytes(problem, m)) / device.memory_gbps * kGhz;
+  return std::max(
+             waves * (steps * std::max(compute, bytes / rate) + kStartAndEnd),
+             memory + kStartAndEnd) +
          (split > 1 ? kExchange : 0);
 }
 
 // Nullopt when no tile is legal.
 std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
                                          const DeviceSpec& device, int64_t m) {
+  struct Sharing {
+    int64_t split, cluster_m, cluster_n;
+  };
   std::optional<TuningConfig> best;
   double best_clocks = 0;
-  for (const WgmmaTile& tile : kWgmmaTiles) {
-    for (const int64_t split : {1, 2, 4}) {
-      // Clusters of four splits do not all fit the SMs at once.
-      if (split > 2 && tile.block_k == tile.warp_k) continue;
+  for (const WgmmaTile& tile : WgmmaTiles(problem)) {
+    const int64_t tiles_m = CeilDiv(m, tile.block_m);
+    const int64_t tiles_n = CeilDiv(problem.layer.n, tile.block_n);
+    // Clusters of four, of tiles or splits, do not all fit the SMs at once.
+    for (const Sharing& sharing :
+         {Sharing{1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}}) {
+      if (sharing.split > 2 && tile.block_k == tile.warp_k) continue;
+      if (tiles_m % sharing.cluster_m != 0) continue;
+      if (tiles_n % sharing.cluster_n != 0) continue;
       TuningConfig c;
       c.mma = MmaInstruction::kWgmma;
       c.producer_a = c.producer_b = c.producer_scale = Producer::kTma;
@@ -100,17 +174,18 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
       c.warp_n = tile.warp_n;
       c.warp_k = tile.warp_k;
       c.raster = m > 512 ? RasterOrder::kAlongN : RasterOrder::kAlongM;
-      c.split_k = split;
-      c.split = split > 1 ? Split::kSplitK : Split::kDataParallel;
-      // Many wide tiles: pairs share activations, which saves power.
-      const int64_t tiles_n = CeilDiv(problem.layer.n, tile.block_n);
-      if (m > 512 && tile.block_n == 256 && tiles_n % 2 == 0) c.cluster_n = 2;
-      const double clocks = WgmmaClocks(problem, device, m, tile, split);
+      c.split_k = sharing.split;
+      c.split = c.split_k > 1 ? Split::kSplitK : Split::kDataParallel;
+      c.cluster_m = sharing.cluster_m;
+      c.cluster_n = sharing.cluster_n;
+      // Sharing activations also saves power: it wins ties.
+      const double clocks = WgmmaClocks(problem, device, m, tile, c) *
+                            (c.cluster_n > 1 ? 0.99 : 1);
       if (best.has_value() && clocks >= best_clocks) continue;
       // Two groups in flight where there are two, and all stages that fit, at
       // least three: with two, loads do not overlap.
       for (c.mmas_in_flight = 2; c.mmas_in_flight > 0; --c.mmas_in_flight) {
-        for (c.stages = 6; c.stages > 2; --c.stages) {
+        for (c.stages = 8; c.stages > 2; --c.stages) {
           if (!CheckConfig(problem, device, c)) break;
         }
         if (c.stages > 2) break;
@@ -123,12 +198,21 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
   return best;
 }
 
+// Up to how many tokens Hopper's mma.sync beats wgmma.
+int64_t MmaSyncTokens(const Problem& problem) {
+  if (problem.layer.a.bits() == 16) return 16;
+  if (problem.layer.a.bits() < 8) return INT64_MAX;
+  const bool packed = !WeightLayoutOf(problem.layer).direct();
+  return packed && problem.layer.a.is_float() ? 0 : 8;
+}
+
 }  // namespace
 
 TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
                               int64_t m) {
-  // Up to 8 tokens mma.sync is as fast, at 16 wgmma is 6 % ahead.
-  if (m > 8 && device.sm_arch == 90) {
+  // Up to 16 tokens mma.sync is faster (up to 8 where weights are in rows). Not
+  // with packed weights and 8-bit floats, which it converts to float16.
+  if (device.sm_arch == 90 && m > MmaSyncTokens(problem)) {
     const std::optional<TuningConfig> wgmma = WgmmaDefault(problem, device, m);
     if (wgmma.has_value()) return *wgmma;
   }
@@ -156,14 +240,16 @@ TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
   const int64_t tiles_n = CeilDiv(problem.layer.n, config.block_n);
   if (m <= 16 && tiles_n > device.sm_count) config.ctas_per_sm = 2;
   if (sm75 && m <= 64) config.ctas_per_sm = 4;
-  // With one, wider steps of a warp apply group scales half as often.
-  const bool grouped = problem.layer.b_scale == ScaleGranularity::kGroup;
-  if (!sm75 && grouped && m > 8 && m <= 24 && tiles_n <= device.sm_count) {
+  // With one, longer steps of a warp: fewer waits, and group scales half as
+  // often. (8192 x 8192, M = 1: 10.4 us instead of 10.9; M = 16: 12.6, 13.4.)
+  const bool longer = !sm75 && problem.layer.a.bits() == 16 && m <= 24 &&
+                      tiles_n <= device.sm_count;
+  if (longer) {
     config.block_k *= 2;
     config.warp_k *= 2;
   }
   // As many stages as fit, up to four: more only lengthen the start.
-  config.stages = sm75 ? 2 : 4;
+  config.stages = sm75 ? 2 : longer ? 3 : 4;
   while (config.stages > 2 && !legal()) --config.stages;
   // A smaller device: fewer columns a step, then fewer tokens.
   while (!legal() && config.ctas_per_sm > 1) --config.ctas_per_sm;
