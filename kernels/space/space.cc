@@ -730,8 +730,9 @@ WarpgroupRegisters RegistersOf(const Problem& problem,
   // which an instruction can name 255 and setmaxnreg leave 24.
   constexpr int64_t kFile = 512, kMost = 240;
   WarpgroupRegisters r;
-  const int64_t math = config.math_threads() / 128;
-  const int64_t all = config.threads() / 128;
+  // Rounded up: a config that is refused for it may have a part of one.
+  const int64_t math = CeilDiv(config.math_threads(), 128);
+  const int64_t all = CeilDiv(config.threads(), 128);
   r.launch = std::min<int64_t>(kFile / config.ctas_per_sm / all / 8 * 8, 255);
   // Copies of A's scales are addressed one by one.
   r.producer = problem.layer.a_group == 0 ? 24 : 40;
