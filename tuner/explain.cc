@@ -16,16 +16,15 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // kernels/device/ptx/: operands of 256 bits along k, which SM75 takes as two
 // instructions of 16-bit types and as four of integers.
-std::string InstructionOf(const Problem& problem, const DeviceSpec& device,
-                          const TuningConfig& config) {
+std::string ShapeOf(const Problem& problem, const DeviceSpec& device,
+                    const TuningConfig& config) {
   const int64_t columns = 256 / problem.layer.a.bits();
   if (config.mma == MmaInstruction::kWgmma) {
-    return absl::StrCat("wgmma m64n", config.block_m, "k", columns);
+    return absl::StrCat("m64n", config.block_m, "k", columns);
   }
-  if (device.sm_arch >= 80) return absl::StrCat("mma.sync m16n8k", columns);
-  return problem.layer.a.bits() == 16
-             ? absl::StrCat("mma.sync m16n8k", columns / 2)
-             : absl::StrCat("mma.sync m8n8k", columns / 2);
+  if (device.sm_arch >= 80) return absl::StrCat("m16n8k", columns);
+  return problem.layer.a.bits() == 16 ? absl::StrCat("m16n8k", columns / 2)
+                                      : absl::StrCat("m8n8k", columns / 2);
 }
 
 // `group` tiles are computed together.
@@ -46,7 +45,7 @@ Explanation Explain(const Problem& problem, const DeviceSpec& device,
                     const KernelFootprint& footprint) {
   Explanation e;
   e.floors = FloorsOf(problem, device, m);
-  e.instruction = InstructionOf(problem, device, config);
+  e.mma_shape = ShapeOf(problem, device, config);
 
   e.m = Tile(m, config.block_m, config.cluster_m);
   e.n = Tile(problem.layer.n, config.block_n, config.cluster_n);

@@ -40,8 +40,8 @@ struct Explanation {
   Floors floors;
 
   // ---- the work ----
-  // "mma.sync m16n8k16", "wgmma m64n128k16".
-  std::string instruction;
+  // Of the MMA instruction: "m16n8k16", "m64n128k16".
+  std::string mma_shape;
   // m counts tokens, n channels, k the columns of a tile's whole reduction in
   // steps of block_k. Tiles that only fill clusters up are counted.
   TiledLength m, n, k;

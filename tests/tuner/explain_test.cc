@@ -65,7 +65,7 @@ TEST(ExplainTest, DecodingByHand) {
   EXPECT_TRUE(e.floors.memory_binds());
   EXPECT_DOUBLE_EQ(e.floors.ns(), FloorNs(problem, H200(), 1));
 
-  EXPECT_EQ(e.instruction, "mma.sync m16n8k16");
+  EXPECT_EQ(e.mma_shape, "m16n8k16");
   EXPECT_EQ(e.m.tiles, 1);
   EXPECT_EQ(e.m.covered, 8);
   EXPECT_EQ(e.n.tiles, 128);
@@ -103,7 +103,7 @@ TEST(ExplainTest, PrefillByHand) {
       ExplainLegal(problem, Prefill(), 4000, {168, 220000, 0});
   EXPECT_FALSE(e.floors.memory_binds());
   EXPECT_DOUBLE_EQ(e.floors.ns(), 2.0 * 4000 * 8192 * 8192 / 883e3);
-  EXPECT_EQ(e.instruction, "wgmma m64n128k16");
+  EXPECT_EQ(e.mma_shape, "m64n128k16");
   EXPECT_EQ(e.m.tiles, 32);
   EXPECT_EQ(e.m.covered, 4096);
   EXPECT_EQ(e.n.tiles, 32);
@@ -147,20 +147,20 @@ TEST(ExplainTest, SplitKNeedsAWorkspace) {
   EXPECT_EQ(e.workspace_bytes, 256u + 20 * 4 * 8 * 64 * 4);
 }
 
-TEST(ExplainTest, InstructionsFollowTypeAndArchitecture) {
+TEST(ExplainTest, ShapesFollowTypeAndArchitecture) {
   Problem problem = W4A16(8192, 8192);
-  const auto instruction = [&](const std::string& name) {
+  const auto shape = [&](const std::string& name) {
     const DeviceSpec device = *ModelledDevice(name);
     const TuningConfig config = HeuristicDefault(problem, device, 1);
     return Explain(problem, device, config, 1,
                    EstimateFootprint(problem, config))
-        .instruction;
+        .mma_shape;
   };
-  EXPECT_EQ(instruction("a100"), "mma.sync m16n8k16");
-  EXPECT_EQ(instruction("t4"), "mma.sync m16n8k8");
+  EXPECT_EQ(shape("a100"), "m16n8k16");
+  EXPECT_EQ(shape("t4"), "m16n8k8");
   problem.layer.a = kInt8;
-  EXPECT_EQ(instruction("a100"), "mma.sync m16n8k32");
-  EXPECT_EQ(instruction("t4"), "mma.sync m8n8k16");
+  EXPECT_EQ(shape("a100"), "m16n8k32");
+  EXPECT_EQ(shape("t4"), "m8n8k16");
 }
 
 TEST(ExplainTest, Achieved) {
