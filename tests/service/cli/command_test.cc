@@ -227,27 +227,6 @@ TEST_F(CommandTest, ImportSendsTheFileInChunks) {
                                 HasSubstr("unverified")));
 }
 
-TEST_F(CommandTest, BenchReportsPercentilesInOrder) {
-  const auto service = Start();
-  ASSERT_EQ(Run({"tune", "--n=1024", "--k=512"}).code, 0);
-  const RunResult result =
-      Run({"bench", "--n=1024", "--k=512", "--count=50", "-o", "json"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  const google::protobuf::Struct json = ParseJson(result.out);
-  const auto lookup = json.fields().at("lookup").struct_value();
-  const auto number = [&](const char* name) {
-    return lookup.fields().at(name).number_value();
-  };
-  EXPECT_EQ(number("count"), 50);
-  EXPECT_GT(number("p50_us"), 0);
-  EXPECT_LE(number("p50_us"), number("p90_us"));
-  EXPECT_LE(number("p90_us"), number("p99_us"));
-  EXPECT_LE(number("p99_us"), number("max_us"));
-  const auto row =
-      json.fields().at("table").list_value().values(0).struct_value();
-  EXPECT_EQ(row.fields().at("of_floor").number_value(), 0.8);
-}
-
 TEST_F(CommandTest, SweepTunesThenSkipsWhatIsFresh) {
   const auto service = Start();
   const std::string file = WriteLayers();
