@@ -18,6 +18,7 @@
 #include "service/cli/format.h"
 #include "service/cli/layer_flags.h"
 #include "service/convert/config_convert.h"
+#include "service/convert/errors.h"
 #include "service/convert/table_convert.h"
 #include "service/paths/paths.h"
 #include "tuner/jit_compiler.h"
@@ -86,15 +87,24 @@ absl::StatusOr<Target> FindTarget(const Invocation& invocation,
   }
   Connection connection(invocation.addresses[0]);
   absl::StatusOr<Target> asked = AskHoned(connection, problem, m);
-  if (asked.ok() || ExitOf(asked.status()) != Exit::kUnreachable) return asked;
+  if (asked.ok()) return asked;
+  const std::string models = absl::StrCat(
+      "--device=model:", absl::StrJoin(ModelledDeviceNames(), "|"));
+  if (ReasonOf(asked.status()) == "NO_DEVICE") {
+    return WithReason(
+        absl::NotFoundError(absl::StrCat("the honed at ", connection.address(),
+                                         " has no device to explain for; ",
+                                         models, " needs none")),
+        "NO_DEVICE");
+  }
+  if (ExitOf(asked.status()) != Exit::kUnreachable) return asked;
   // Without honed, this machine's own GPU.
   Target target;
   absl::StatusOr<DeviceSpec> device = QueryDevice(0);
   if (!device.ok()) {
-    return WithExit(absl::UnavailableError(absl::StrCat(
-                        asked.status().message(), "; --device=model:",
-                        absl::StrJoin(ModelledDeviceNames(), "|"),
-                        " explains without a honed or a GPU")),
+    return WithExit(absl::UnavailableError(
+                        absl::StrCat(asked.status().message(), "; ", models,
+                                     " needs neither it nor a GPU")),
                     Exit::kUnreachable);
   }
   target.device = *std::move(device);

@@ -79,6 +79,16 @@ TEST_F(ExplainCommandTest, WithoutADaemonTakesThisMachinesGpuOrSaysWhatElse) {
               AllOf(HasSubstr(Path("a")), HasSubstr("--device=model:h200|")));
 }
 
+TEST_F(ExplainCommandTest, ADaemonWithoutADeviceIsSaidSo) {
+  const auto service = Start();
+  service->FailWith(
+      WithReason(absl::NotFoundError("there is no driver"), "NO_DEVICE"));
+  const RunResult result = Run({"explain", "--n=1024", "--k=512", "--m=1"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("has no device to explain for"),
+                                HasSubstr("--device=model:h200|")));
+}
+
 TEST_F(ExplainCommandTest, TakesTheTimeFromTheDaemonsEvidence) {
   const auto service = Start();
   const std::vector<std::string> args = {"explain", "--n=1024", "--k=512",
