@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "service/cli/format.h"
 
 namespace hone {
@@ -183,12 +184,22 @@ std::string RegistersRemark(const ExplainReport& report) {
 
 std::string OccupancyRemark(const Explanation& e) {
   const Occupancy& o = e.occupancy;
-  std::string out = absl::StrCat(
-      o.ctas, " fit", o.ctas == 1 ? "s" : "", ", limited by ",
-      ToString(o.limit), ": registers ", o.by_registers, ", shared memory ",
-      o.by_smem, ", threads ", o.by_threads, ", slots ", o.by_slots);
-  if (o.by_launch > 0) absl::StrAppend(&out, ", launched ", o.by_launch);
-  return out;
+  const std::pair<absl::string_view, int64_t> limits[] = {
+      {"registers", o.by_registers},
+      {"shared memory", o.by_smem},
+      {"threads", o.by_threads},
+      {"CTA slots", o.by_slots},
+      {"launch", o.by_launch}};
+  std::vector<std::string> least;
+  std::vector<std::string> all;
+  for (const auto& [name, ctas] : limits) {
+    if (name == "launch" && ctas == 0) continue;
+    if (ctas == o.ctas) least.emplace_back(name);
+    all.push_back(absl::StrCat(name, " ", ctas));
+  }
+  return absl::StrCat(o.ctas, o.ctas == 1 ? " fits" : " fit", ", limited by ",
+                      absl::StrJoin(least, " and "), " (",
+                      absl::StrJoin(all, ", "), ")");
 }
 
 absl::string_view InFlightVerdict(const Explanation& e) {

@@ -128,6 +128,10 @@ TEST(ExplainReportTest, SaysWhereNumbersAreFrom) {
   EXPECT_THAT(Line(text, "waves"),
               HasSubstr("0.48  one, 48.5 % of 264 slots full; 4 of 132 SMs "
                         "idle"));
+  EXPECT_THAT(text,
+              HasSubstr("1  2 fit, limited by registers and shared memory "
+                        "(registers 2, shared memory 2, threads 8, CTA "
+                        "slots 32)\n"));
   EXPECT_THAT(Line(text, "padding"),
               HasSubstr("87.5 %  of the MMA: M fills 1 of 8"));
   EXPECT_THAT(Line(text, "registers"),
