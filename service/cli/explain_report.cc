@@ -64,11 +64,11 @@ void AddTimes(const ExplainReport& report, Sheet& sheet) {
   const Floors& floors = e.floors;
   const bool memory = floors.memory_binds();
   sheet.Row("bytes floor", Us(floors.bytes_ns()),
-            absl::StrFormat("%.2f MB, each byte once, at %.0f GB/s%s",
+            absl::StrFormat("%.4g MB, each byte once, at %.0f GB/s%s",
                             floors.bytes / 1e6, floors.memory_gbps,
                             memory ? "; binds" : ""));
   sheet.Row("MMA floor", Us(floors.mma_ns()),
-            absl::StrFormat("%.2f G operations at %.0f T/s%s",
+            absl::StrFormat("%.4g G operations at %.0f T/s%s",
                             floors.operations / 1e9, floors.tflops,
                             memory ? "" : "; binds"));
   if (report.time.has_value()) {
@@ -157,9 +157,14 @@ void AddWork(const ExplainReport& report, Sheet& sheet) {
   sheet.Row("waves", absl::StrFormat("%.2f", e.waves.count),
             WavesRemark(report));
   sheet.Row("split", absl::StrCat(config.split_k), SplitRemark(report));
-  sheet.Row("padding", Percent(e.padding),
-            absl::StrFormat("of the MMA: M fills %d of %d, N %d of %d rows",
-                            e.m.length, e.m.covered, e.n.length, e.n.covered));
+  std::string padding =
+      absl::StrFormat("of the MMA: M fills %d of %d, N %d of %d rows",
+                      e.m.length, e.m.covered, e.n.length, e.n.covered);
+  if (e.k.length < e.k.covered) {
+    absl::StrAppend(&padding, ", K ", e.k.length, " of ", e.k.covered,
+                    " columns");
+  }
+  sheet.Row("padding", Percent(e.padding), padding);
 }
 
 std::string RegistersRemark(const ExplainReport& report) {

@@ -147,6 +147,35 @@ TEST(ExplainTest, SplitKNeedsAWorkspace) {
   EXPECT_EQ(e.workspace_bytes, 256u + 20 * 4 * 8 * 64 * 4);
 }
 
+TEST(ExplainTest, LegalConfigsFitAsOftenAsTheyPromise) {
+  int64_t explained = 0;
+  for (const std::string& name : ModelledDeviceNames()) {
+    const DeviceSpec device = *ModelledDevice(name);
+    for (const Problem& problem : {W4A16(8192, 8192), W4A16(1280, 8256)}) {
+      const std::vector<TuningConfig> all = Enumerate(problem, device, 8192);
+      for (size_t i = 0; i < all.size(); i += 1 + all.size() / 500) {
+        const TuningConfig& config = all[i];
+        for (const int64_t m : {1, 65, 5000}) {
+          const Explanation e = Explain(problem, device, config, m,
+                                        EstimateFootprint(problem, config));
+          SCOPED_TRACE(name + " " + config.ToString());
+          EXPECT_GE(e.occupancy.ctas, config.ctas_per_sm);
+          EXPECT_LE(e.running, e.occupancy.ctas);
+          EXPECT_LE(e.ctas, e.pieces);
+          EXPECT_GE(e.padding, 0);
+          EXPECT_LT(e.padding, 1);
+          EXPECT_EQ(e.waves.full * e.slots + e.waves.rest, e.pieces);
+          EXPECT_LE(e.in_flight,
+                    static_cast<double>(e.footprint.smem_bytes * e.running));
+          EXPECT_GT(e.model.total_ns, e.floors.ns());
+          ++explained;
+        }
+      }
+    }
+  }
+  EXPECT_GT(explained, 1000);
+}
+
 TEST(ExplainTest, ShapesFollowTypeAndArchitecture) {
   Problem problem = W4A16(8192, 8192);
   const auto shape = [&](const std::string& name) {

@@ -106,6 +106,8 @@ TEST(ExplainReportTest, TimesAreNotClaimedWithoutEvidence) {
   const std::string text = RenderReport(Report());
   EXPECT_THAT(Line(text, "time"), HasSubstr("-  not measured"));
   EXPECT_THAT(Line(text, "model"), HasSubstr("MODELLED"));
+  EXPECT_THAT(Line(text, "registers"), HasSubstr("a thread, estimated"));
+  EXPECT_THAT(ReportJson(Report()).text, HasSubstr("\"spill_bytes\": null"));
   EXPECT_THAT(ReportJson(Report()).text, HasSubstr("\"time\": null"));
 }
 
@@ -154,6 +156,16 @@ TEST(ExplainReportTest, TooFewBytesInFlightAreSaidSo) {
       Explain(report.problem, report.device, report.config, 1, {96, 51216, 0});
   EXPECT_THAT(Line(RenderReport(report), "in flight"),
               HasSubstr("17.5 KB  too few for the full rate: 1 stage x 1 CTA"));
+}
+
+TEST(ExplainReportTest, RaggedKIsShown) {
+  ExplainReport report = Report();
+  EXPECT_THAT(RenderReport(report), Not(HasSubstr("columns\n\nOn an SM")));
+  report.problem.layer.k = 8000;
+  report.explanation =
+      Explain(report.problem, report.device, report.config, 1, {96, 102416, 0});
+  EXPECT_THAT(Line(RenderReport(report), "padding"),
+              HasSubstr("N 8192 of 8192 rows, K 8000 of 8192 columns"));
 }
 
 TEST(ExplainReportTest, RefusalsNameTheirRules) {
