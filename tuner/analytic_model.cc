@@ -1,9 +1,7 @@
 #include "tuner/analytic_model.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "kernels/config/weight_layout.h"
@@ -19,9 +17,7 @@ namespace {
 // best, the root mean square error is 8 %; the kernel predicted fastest of
 // those measured is 2 % behind the fastest on average.
 
-// Latency of device memory under load, and unloaded for the first bytes of a
-// CTA.
-constexpr double kLoadedLatencyNs = 1000;
+// Latency of device memory for the first bytes of a CTA.
 constexpr double kUnloadedLatencyNs = 510;
 // What one SM can take in, and what L2 gives each SM when all ask.
 constexpr double kSmBytesPerClock = 64;
@@ -54,11 +50,6 @@ constexpr double kEpilogueNs = 1000;
 constexpr double kSplitSyncNs = 3000;
 // Share of L2 that operands can count on.
 constexpr double kUsableL2 = 0.7;
-// Shared memory that the system keeps of each CTA, from SM80 on, and the grain
-// of registers.
-constexpr int64_t kSystemSmemPerCta = 1024;
-constexpr int64_t kRegisterGrain = 8;
-constexpr int64_t kMaxCtasPerSm = 32;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -95,30 +86,13 @@ double DequantPerWeight(const Problem& problem, const TuningConfig& config) {
 
 }  // namespace
 
-KernelFootprint EstimateFootprint(const Problem& problem,
-                                  const TuningConfig& config) {
-  return {EstimateRegisters(problem, config), SmemBytes(problem, config), 0};
-}
-
 KernelFootprint FootprintOf(const CompileInfo& compile) {
   return {compile.registers, compile.smem_bytes, compile.spill_bytes};
 }
 
-int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
-                     const KernelFootprint& footprint) {
-  const int64_t threads = config.threads();
-  int64_t resident =
-      std::min(kMaxCtasPerSm, device.max_threads_per_sm / threads);
-  const int64_t registers =
-      CeilDiv(std::max<int64_t>(footprint.registers, 16), kRegisterGrain) *
-      kRegisterGrain * threads;
-  resident = std::min(resident, device.registers_per_sm / registers);
-  const int64_t system = device.sm_arch >= 80 ? kSystemSmemPerCta : 0;
-  // A device whose SM size is unknown holds what one block may opt in to.
-  const int64_t per_sm = device.smem_per_sm_bytes > 0
-                             ? device.smem_per_sm_bytes
-                             : device.smem_optin_bytes + system;
-  return std::min(resident, per_sm / (footprint.smem_bytes + system));
+double BytesInFlightForFullRate(const DeviceSpec& device) {
+  return device.memory_gbps * kLoadedLatencyNs /
+         static_cast<double>(device.sm_count);
 }
 
 Prediction Predict(const Problem& problem, const DeviceSpec& device,
@@ -133,11 +107,13 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
 
   Prediction p;
   p.ctas = tiles_m * tiles_n * split;
-  p.ctas_per_sm = std::max<int64_t>(1, ResidentCtas(device, config, footprint));
+  p.ctas_per_sm =
+      std::max<int64_t>(1, OccupancyOf(device, config, footprint).ctas);
   const auto sms = static_cast<double>(device.sm_count);
+  const Waves waves = WavesOf(p.ctas, device.sm_count * p.ctas_per_sm);
   const double slots = sms * static_cast<double>(p.ctas_per_sm);
   const auto ctas = static_cast<double>(p.ctas);
-  p.waves = ctas / slots;
+  p.waves = waves.count;
   const double ghz = ClockGhz(device);
 
   // ---- bytes ----
@@ -239,10 +215,10 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
     p.latency_ns += count * t_latency;
     p.bytes_in_flight_per_sm = std::max(p.bytes_in_flight_per_sm, in_flight);
   };
-  const double full_waves = std::floor(p.waves);
-  const double rest = ctas - full_waves * slots;
-  add_waves(full_waves, static_cast<double>(p.ctas_per_sm), sms);
-  if (rest > 0) {
+  add_waves(static_cast<double>(waves.full), static_cast<double>(p.ctas_per_sm),
+            sms);
+  if (waves.rest > 0) {
+    const auto rest = static_cast<double>(waves.rest);
     const double on_sm = std::ceil(rest / sms);
     add_waves(1, on_sm, rest / on_sm);
   }
@@ -273,22 +249,21 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
   return p;
 }
 
+Prediction::Stream Prediction::Limit() const {
+  return std::max({Stream{"device memory", dram_ns}, Stream{"L2", l2_ns},
+                   Stream{"latency", latency_ns},
+                   Stream{"compute", compute_ns + overhead_ns}},
+                  [](const Stream& a, const Stream& b) { return a.ns < b.ns; });
+}
+
 std::string Prediction::Explain() const {
-  const std::array<std::pair<const char*, double>, 4> streams = {{
-      {"device memory", dram_ns},
-      {"L2", l2_ns},
-      {"latency", latency_ns},
-      {"compute", compute_ns + overhead_ns},
-  }};
-  const auto limit = std::max_element(
-      streams.begin(), streams.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
+  const Stream limit = Limit();
   return absl::StrFormat(
       "%.1f us, limited by %s (%.1f us); %d CTAs, %d per SM, %.2f waves, "
       "%.0f KB in flight per SM, %.1f MB from memory; fixed %.1f us, split-K "
       "%.1f us",
-      total_ns * 1e-3, limit->first, limit->second * 1e-3, ctas, ctas_per_sm,
-      waves, bytes_in_flight_per_sm / 1024, dram_bytes * 1e-6, fixed_ns * 1e-3,
+      total_ns * 1e-3, limit.name, limit.ns * 1e-3, ctas, ctas_per_sm, waves,
+      bytes_in_flight_per_sm / 1024, dram_bytes * 1e-6, fixed_ns * 1e-3,
       split_ns * 1e-3);
 }
 

@@ -10,25 +10,16 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "kernels/space/occupancy.h"
 #include "tuner/trial.h"
 
 namespace hone {
 
-// What one CTA holds of an SM.
-struct KernelFootprint {
-  int64_t registers = 0;    // per thread
-  int64_t smem_bytes = 0;   // dynamic
-  int64_t spill_bytes = 0;  // per thread, loads and stores
-};
-
-// After the compile.
+// After the compile; EstimateFootprint() is what is known before.
 KernelFootprint FootprintOf(const CompileInfo& compile);
-
-// Before the compile: exact shared memory, estimated registers.
-KernelFootprint EstimateFootprint(const Problem& problem,
-                                  const TuningConfig& config);
 
 // One prediction with what it is made of. Times are nanoseconds of the whole
 // launch; a wave lasts as long as the slowest of its streams, so the parts do
@@ -54,9 +45,16 @@ struct Prediction {
   double l2_bytes = 0;
 
   int64_t ctas = 0;
-  int64_t ctas_per_sm = 0;  // resident, by registers, shared memory, threads
+  int64_t ctas_per_sm = 0;  // resident; at least 1
   double waves = 0;         // ctas over what is resident at once
   double bytes_in_flight_per_sm = 0;
+
+  // The longest of the streams that overlap.
+  struct Stream {
+    absl::string_view name;  // "device memory", "L2", "latency", "compute"
+    double ns = 0;
+  };
+  Stream Limit() const;
 
   // One line for people: the limiting stream and the figures behind it.
   std::string Explain() const;
@@ -67,9 +65,12 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
                    const TuningConfig& config, int64_t m,
                    const KernelFootprint& footprint);
 
-// CTAs that fit one SM; 0 when not even one does.
-int64_t ResidentCtas(const DeviceSpec& device, const TuningConfig& config,
-                     const KernelFootprint& footprint);
+// Latency of device memory under load, nanoseconds.
+inline constexpr double kLoadedLatencyNs = 1000;
+
+// Bytes that each SM must have in flight for the device's full streaming rate:
+// rate × latency under load (Little's law), over the SMs.
+double BytesInFlightForFullRate(const DeviceSpec& device);
 
 }  // namespace hone
 

@@ -644,10 +644,13 @@ int64_t Rings(const TuningConfig& config) {
 
 }  // namespace
 
+int64_t RingStageBytes(const Problem& problem, const TuningConfig& config) {
+  return Rings(config) * StageBytes(problem, config);
+}
+
 int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   // kernels/device/gemm/; the kernels assert that both sides agree.
-  const int64_t ring =
-      Rings(config) * config.stages * StageBytes(problem, config);
+  const int64_t ring = config.stages * RingStageBytes(problem, config);
   // Two mbarriers a stage.
   const int64_t barriers = UsesWgmma(config) ? 16 * config.stages : 0;
   const int64_t tile = config.block_m * config.block_n;
@@ -727,8 +730,9 @@ WarpgroupRegisters RegistersOf(const Problem& problem,
   // which an instruction can name 255 and setmaxnreg leave 24.
   constexpr int64_t kFile = 512, kMost = 240;
   WarpgroupRegisters r;
-  const int64_t math = config.math_threads() / 128;
-  const int64_t all = config.threads() / 128;
+  // Rounded up: a config that is refused for it may have a part of one.
+  const int64_t math = CeilDiv(config.math_threads(), 128);
+  const int64_t all = CeilDiv(config.threads(), 128);
   r.launch = std::min<int64_t>(kFile / config.ctas_per_sm / all / 8 * 8, 255);
   // Copies of A's scales are addressed one by one.
   r.producer = problem.layer.a_group == 0 ? 24 : 40;
@@ -761,8 +765,7 @@ int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
   // A thread's part of the next stage, and where it comes from.
   int64_t held = 0;
   if (config.producer_b == Producer::kLdg) {
-    held = CeilDiv(StageBytes(problem, config) * Rings(config),
-                   4 * config.threads());
+    held = CeilDiv(RingStageBytes(problem, config), 4 * config.threads());
     held += held / 4 + 8;
   }
   return accumulators + activations + words + zeros + held + 4 + 32;
@@ -798,16 +801,19 @@ int64_t MinimumBytes(const Problem& problem, int64_t m) {
          output + bias;
 }
 
+Floors FloorsOf(const Problem& problem, const DeviceSpec& device, int64_t m) {
+  Floors floors;
+  floors.bytes = static_cast<double>(MinimumBytes(problem, m));
+  floors.memory_gbps = device.memory_gbps;
+  floors.operations = 2.0 * static_cast<double>(m) *
+                      static_cast<double>(problem.layer.n) *
+                      static_cast<double>(problem.layer.k);
+  floors.tflops = device.peak_tflops * OperandRate(problem.layer.a, device);
+  return floors;
+}
+
 double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m) {
-  const double bytes_ns =
-      static_cast<double>(MinimumBytes(problem, m)) / device.memory_gbps;
-  const double operations = 2.0 * static_cast<double>(m) *
-                            static_cast<double>(problem.layer.n) *
-                            static_cast<double>(problem.layer.k);
-  const double mma_ns =
-      operations /
-      (device.peak_tflops * OperandRate(problem.layer.a, device) * 1e3);
-  return std::max(bytes_ns, mma_ns);
+  return FloorsOf(problem, device, m).ns();
 }
 
 }  // namespace hone

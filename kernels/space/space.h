@@ -5,6 +5,7 @@
 #ifndef HONE_KERNELS_SPACE_SPACE_H_
 #define HONE_KERNELS_SPACE_SPACE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -63,6 +64,10 @@ std::vector<Refusal> AllRefusals(const Problem& problem,
 // Columns of K that one load group brings in a k-step: warp_k when all warps
 // lie along K, so that each has its own ring, else block_k.
 int64_t LoadColumns(const TuningConfig& config);
+
+// Bytes of one stage of the CTA's ring, or of its rings together: tiles and
+// scales, with the rows that only pad M and N.
+int64_t RingStageBytes(const Problem& problem, const TuningConfig& config);
 
 // Dynamic shared memory of the kernel, bytes; exact.
 int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
@@ -128,8 +133,26 @@ int64_t MinimumBytes(const Problem& problem, int64_t m);
 // How many times float16's rate the device multiplies operands of type A at.
 double OperandRate(DataType a, const DeviceSpec& device);
 
-// The larger of the time for MinimumBytes at the device's streaming rate and
-// the time for 2·M·N·K operations at its best rate for A, nanoseconds.
+// The fastest possible time of a problem at one M, by each of what it must do.
+struct Floors {
+  // MinimumBytes(), and the device's streaming rate.
+  double bytes = 0;
+  double memory_gbps = 0;
+  // 2·M·N·K, and the device's best rate for A.
+  double operations = 0;
+  double tflops = 0;
+
+  double bytes_ns() const { return bytes / memory_gbps; }
+  double mma_ns() const { return operations / (tflops * 1e3); }
+  // The larger of the two.
+  double ns() const { return std::max(bytes_ns(), mma_ns()); }
+  bool memory_binds() const { return bytes_ns() >= mma_ns(); }
+  // Operations per byte.
+  double intensity() const { return operations / bytes; }
+};
+Floors FloorsOf(const Problem& problem, const DeviceSpec& device, int64_t m);
+
+// FloorsOf().ns(), nanoseconds.
 double FloorNs(const Problem& problem, const DeviceSpec& device, int64_t m);
 
 }  // namespace hone

@@ -59,6 +59,7 @@ Command ExportCommand();
 Command ImportCommand();
 Command DevicesCommand();
 Command BenchCommand();
+Command ExplainCommand();
 
 // Flags that start a job: --budget --max-kernels --retune --ladder.
 std::vector<Flag> TuneFlags();

@@ -191,7 +191,7 @@ int64_t CountKernels(const DispatchTable& table) {
   return static_cast<int64_t>(kernels.size());
 }
 
-std::string RenderTable(const TableAnswer& answer) {
+std::string RenderTableHead(const TableAnswer& answer) {
   const DispatchTable& table = answer.table;
   const int64_t kernels = CountKernels(table);
   std::string out = absl::StrCat(
@@ -204,13 +204,16 @@ std::string RenderTable(const TableAnswer& answer) {
     absl::StrAppend(&out, "from    ", provenance.matched_problem, " on ",
                     provenance.matched_device, "\n");
   }
-  absl::StrAppend(&out, Notes(provenance), "\n");
+  return out + Notes(provenance);
+}
+
+std::string RenderTable(const TableAnswer& answer) {
   TextTable text(EvidenceColumns());
-  for (const TableEntry& entry : table.entries) {
+  for (const TableEntry& entry : answer.table.entries) {
     AddEvidence(FormatRange(entry.m_lo, entry.m_hi), ShortConfig(entry.config),
                 entry.evidence, text);
   }
-  return out + text.Render();
+  return absl::StrCat(RenderTableHead(answer), "\n", text.Render());
 }
 
 std::string RenderConfig(const Problem& problem, int64_t m,

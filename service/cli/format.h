@@ -62,7 +62,9 @@ std::string FormatTime(absl::Duration duration);
 // Distinct kernels of a table.
 int64_t CountKernels(const DispatchTable& table);
 
-// Where a table comes from, then one line per ladder point.
+// Where a table comes from.
+std::string RenderTableHead(const TableAnswer& answer);
+// That, then one line per ladder point.
 std::string RenderTable(const TableAnswer& answer);
 std::string RenderConfig(const Problem& problem, int64_t m,
                          const ConfigAnswer& answer);

@@ -54,6 +54,8 @@ JsonObject& JsonObject::Add(absl::string_view name, bool value) {
   return Add(name, Json{value ? "true" : "false"});
 }
 
+Json JsonString(absl::string_view text) { return {Quoted(text)}; }
+
 Json JsonObject::Build() const { return {absl::StrCat("{", fields_, "}")}; }
 
 Json JsonArray(const std::vector<Json>& values) {

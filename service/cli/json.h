@@ -17,6 +17,8 @@ struct Json {
   std::string text;
 };
 
+Json JsonString(absl::string_view text);
+
 class JsonObject {
  public:
   JsonObject& Add(absl::string_view name, absl::string_view value);

@@ -190,16 +190,18 @@ absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args) {
   return problem;
 }
 
-absl::StatusOr<std::vector<int64_t>> LadderFromFlags(const ParsedArgs& args) {
+absl::StatusOr<std::vector<int64_t>> LadderFromFlags(const ParsedArgs& args,
+                                                     absl::string_view flag) {
   std::vector<int64_t> ladder;
-  if (!args.Has("ladder")) return ladder;
-  for (absl::string_view part : absl::StrSplit(args.Get("ladder"), ',')) {
+  if (!args.Has(flag)) return ladder;
+  const std::string list = args.Get(flag);
+  for (const absl::string_view part : absl::StrSplit(list, ',')) {
     int64_t m = 0;
     if (!absl::SimpleAtoi(part, &m) || m < 1 ||
         (!ladder.empty() && m <= ladder.back()) ||
         ladder.size() == kMaxLadder) {
       return UsageError(absl::StrCat(
-          "--ladder has '", part, "'; it must be a rising list of at most ",
+          "--", flag, " has '", part, "'; it must be a rising list of at most ",
           kMaxLadder, " integers from 1, such as 1,2,4"));
     }
     ladder.push_back(m);

@@ -28,8 +28,10 @@ absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args);
 Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
                      int64_t group, bool bias);
 
-// --ladder=1,2,4: rising, from 1, at most 256 points; empty when not given.
-absl::StatusOr<std::vector<int64_t>> LadderFromFlags(const ParsedArgs& args);
+// --ladder=1,2,4, or another flag's list: rising, from 1, at most 256 points;
+// empty when not given.
+absl::StatusOr<std::vector<int64_t>> LadderFromFlags(
+    const ParsedArgs& args, absl::string_view flag = "ladder");
 
 }  // namespace hone
 

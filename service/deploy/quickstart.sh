@@ -47,7 +47,9 @@ echo "== tune"
 "$bin/hone" tune "${layer[@]}" --budget "$budget" --max-kernels 12
 echo "== look up M = 16"
 "$bin/hone" get "${layer[@]}" --m 16
-echo "== lookups over a warm channel"
-"$bin/hone" bench "${layer[@]}"
+echo "== every M against the fastest possible, and lookups over a warm channel"
+"$bin/hone" bench "${layer[@]}" --plot
+echo "== why M = 16 takes as long as it does"
+"$bin/hone" explain "${layer[@]}" --m 16
 echo "== export"
 "$bin/hone" export --out "$state/tables.jsonl"

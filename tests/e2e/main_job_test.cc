@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -188,9 +189,17 @@ TEST_F(MainJobTest, TuneTableGetExportImport) {
   const Finished exported = Hone(honed, {"export", "--out", bundle});
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
 
+  const std::string roofline = folder_ / "roofline.svg";
   const Finished bench =
-      Hone(honed, {"bench", "--count", "200", "-o", "json"}, kLayer);
+      Hone(honed, {"bench", "--count", "200", "--plot", "--roofline", roofline},
+           kLayer);
   ASSERT_EQ(bench.exit_code, 0) << bench.err;
+  EXPECT_THAT(bench.out, HasSubstr("M a=1 b=16"));
+  EXPECT_TRUE(std::filesystem::exists(roofline));
+  const Finished explain = Hone(honed, {"explain", "--m", "16"}, kLayer);
+  ASSERT_EQ(explain.exit_code, 0) << explain.err;
+  EXPECT_THAT(explain.out, HasSubstr("µs  MODELLED, median of "));
+  EXPECT_THAT(explain.out, HasSubstr("a thread, compiled, "));
 
   TempFolder other;
   HonedProcess empty(other.path(), DaemonArgs(other.path(), cache()));

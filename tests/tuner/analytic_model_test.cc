@@ -120,16 +120,6 @@ TEST(AnalyticModelTest, SplittingPaysOnlyWhereTilesAreFew) {
             Ns(large, Config(16, 64, 256, 16, 64, 64, 4, 1), 16));
 }
 
-TEST(AnalyticModelTest, RegistersAndSharedMemoryBoundOccupancy) {
-  const TuningConfig config = Config(8, 64, 256, 8, 64, 64, 4, 1);
-  const DeviceSpec device = H200();
-  ASSERT_EQ(config.threads(), 128);
-  EXPECT_EQ(ResidentCtas(device, config, {32, 1024, 0}), 16);   // threads
-  EXPECT_EQ(ResidentCtas(device, config, {128, 1024, 0}), 4);   // registers
-  EXPECT_EQ(ResidentCtas(device, config, {32, 75000, 0}), 3);   // shared memory
-  EXPECT_EQ(ResidentCtas(device, config, {32, 300000, 0}), 0);  // does not fit
-}
-
 TEST(AnalyticModelTest, SpillsCost) {
   const Problem problem = W4A16(8192, 8192);
   const TuningConfig config = Config(64, 128, 128, 64, 32, 64, 3, 1);

@@ -413,6 +413,39 @@ TEST(SpaceTest, AllRefusalsListsEachBrokenRule) {
                                           "ctas_fit_sm"));
 }
 
+TEST(SpaceTest, EveryRuleTakesConfigsThatBreakOthers) {
+  const Problem problem = MakeProblem(8192, 8192, kInt4, 128);
+  std::set<std::string> broken;
+  for (const MmaInstruction mma :
+       {MmaInstruction::kMmaSync, MmaInstruction::kWgmma}) {
+    for (const int64_t warp_m : {8, 24, 512}) {
+      for (const int64_t warp_n : {16, 24, 512}) {
+        for (const int64_t warp_k : {16, 48, 2048}) {
+          for (const int64_t more : {1, 2}) {
+            TuningConfig c;
+            c.mma = mma;
+            c.block_m = c.warp_m = warp_m;
+            c.block_n = c.warp_n = warp_n;
+            c.block_k = c.warp_k = warp_k;
+            c.ctas_per_sm = 16 / more;
+            c.cluster_m = c.cluster_n = more;
+            c.stages = 1;
+            ASSERT_TRUE(c.Validate().ok()) << c.Validate();
+            const auto all = AllRefusals(problem, Device("h200"), c);
+            ASSERT_FALSE(all.empty());
+            EXPECT_EQ(all[0].rule,
+                      CheckConfig(problem, Device("h200"), c)->rule);
+            for (const Refusal& refusal : all) broken.insert(refusal.rule);
+          }
+        }
+      }
+    }
+  }
+  // A warp alone is a part of a warpgroup.
+  EXPECT_TRUE(broken.count("warpgroup_channels"));
+  EXPECT_TRUE(broken.count("registers_fit"));
+}
+
 TEST(SpaceTest, WhatHasNoKernelIsRefusedByName) {
   const DeviceSpec device = Device("h200");
   const Problem good = MakeProblem(8192, 8192, kInt4, 128);

@@ -1,8 +1,6 @@
 // Whole commands against a TuningService with scripted answers.
 #include "service/cli/command.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,10 +8,8 @@
 #include <sstream>
 
 #include "gmock/gmock.h"
-#include "google/protobuf/struct.pb.h"
-#include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
-#include "tests/service/cli/fake_service.h"
+#include "tests/service/cli/command_fixture.h"
 
 namespace hone {
 namespace {
@@ -24,73 +20,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-struct RunResult {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-class CommandTest : public ::testing::Test {
- protected:
-  CommandTest() {
-    char folder[] = "/tmp/hone-cli-XXXXXX";
-    folder_ = mkdtemp(folder);
-  }
-  ~CommandTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const {
-    return (folder_ / name).string();
-  }
-
-  std::unique_ptr<FakeService> Start(const std::string& name = "a",
-                                     absl::string_view device = "h200") {
-    return std::make_unique<FakeService>(Path(name), device);
-  }
-
-  // HONE_ADDRESS names the daemon "a".
-  RunResult Run(const std::vector<std::string>& args) {
-    const std::string address = Path("a");
-    std::ostringstream out;
-    std::ostringstream err;
-    Environment env{out,
-                    err,
-                    /*err_is_terminal=*/false,
-                    [&](const char* name) {
-                      return std::string(name) == "HONE_ADDRESS"
-                                 ? address.c_str()
-                                 : nullptr;
-                    },
-                    interrupts_,
-                    Path("bin/hone")};
-    RunResult result;
-    result.code = RunHone(args, env);
-    result.out = out.str();
-    result.err = err.str();
-    return result;
-  }
-
-  std::string WriteLayers() {
-    const std::string path = Path("layers.json");
-    std::ofstream(path) << R"({"model": "Tiny", "source": "here",
-      "quantization": {"a": "float16", "b": "int4", "group": 128},
-      "layers": [{"name": "qkv", "n": 1024, "k": 512, "split": "n"},
-                 {"name": "o", "n": 512, "k": 1024, "split": "k"},
-                 {"name": "up", "n": 2048, "k": 512, "split": "n"},
-                 {"name": "down", "n": 512, "k": 2048, "split": "k"}]})";
-    return path;
-  }
-
-  std::filesystem::path folder_;
-  std::atomic<int> interrupts_ = 0;
-};
-
-google::protobuf::Struct ParseJson(const std::string& text) {
-  google::protobuf::Struct value;
-  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(text, &value).ok())
-      << text;
-  return value;
-}
 
 TEST_F(CommandTest, UsageErrorsExitWithTwo) {
   const std::map<std::string, std::vector<std::string>> cases = {
@@ -296,27 +225,6 @@ TEST_F(CommandTest, ImportSendsTheFileInChunks) {
   EXPECT_TRUE(service->imported() == service->Bundle());
   EXPECT_THAT(result.out, AllOf(HasSubstr("Imported 2 tables; 1 were"),
                                 HasSubstr("unverified")));
-}
-
-TEST_F(CommandTest, BenchReportsPercentilesInOrder) {
-  const auto service = Start();
-  ASSERT_EQ(Run({"tune", "--n=1024", "--k=512"}).code, 0);
-  const RunResult result =
-      Run({"bench", "--n=1024", "--k=512", "--count=50", "-o", "json"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  const google::protobuf::Struct json = ParseJson(result.out);
-  const auto lookup = json.fields().at("lookup").struct_value();
-  const auto number = [&](const char* name) {
-    return lookup.fields().at(name).number_value();
-  };
-  EXPECT_EQ(number("count"), 50);
-  EXPECT_GT(number("p50_us"), 0);
-  EXPECT_LE(number("p50_us"), number("p90_us"));
-  EXPECT_LE(number("p90_us"), number("p99_us"));
-  EXPECT_LE(number("p99_us"), number("max_us"));
-  const auto row =
-      json.fields().at("table").list_value().values(0).struct_value();
-  EXPECT_EQ(row.fields().at("of_floor").number_value(), 0.8);
 }
 
 TEST_F(CommandTest, SweepTunesThenSkipsWhatIsFresh) {
