@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/space/reduction_order.h"
 #include "kernels/space/space.h"
 
 namespace hone {
@@ -127,6 +128,9 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
 
 TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
                               int64_t m) {
+  if (problem.compute.batch_invariant) {
+    return InvariantDefault(problem, device, m);
+  }
   // Up to 8 tokens mma.sync is as fast, at 16 wgmma is 6 % ahead.
   if (m > 8 && device.sm_arch == 90) {
     const std::optional<TuningConfig> wgmma = WgmmaDefault(problem, device, m);

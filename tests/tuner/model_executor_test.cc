@@ -127,7 +127,7 @@ TEST_F(ModelExecutorTest, RefusesWhatItDoesNotHold) {
   *executor_.Add(MakeCandidate(HeuristicDefault(problem_, device_, 1)));
   EXPECT_FALSE(executor_.Gate(0, 65, absl::Seconds(1)).ok());
   Problem none = problem_;
-  none.compute.batch_invariant = true;
+  none.layer.b = DataType::Float(6, 1);
   EXPECT_EQ(executor_.Begin(none, 64, 1).code(),
             absl::StatusCode::kUnimplemented);
 }
