@@ -136,11 +136,10 @@ void ProveInvariant(Problem problem, const DeviceSpec& device, uint32_t seed) {
                                        c.begin() + (place + 1) * layer.n);
       if (expected.empty()) {
         expected = bits;
-        // Nearly every output is an error, so that the comparison means
-        // something.
+        // Most outputs are errors, so that the comparison means something.
         int64_t zeros = 0;
         for (const uint16_t code : bits) zeros += (code & 0x7fff) == 0;
-        EXPECT_LT(zeros, layer.n / 4);
+        EXPECT_LT(zeros, layer.n * 3 / 4);
       }
       EXPECT_EQ(bits, expected) << "M = " << m << ", row " << place;
     }
@@ -152,7 +151,8 @@ DeviceSpec Device(const char* name) { return *ModelledDevice(name); }
 TEST(BatchInvarianceTest, Wgmma) {
   const DeviceSpec h200 = Device("h200");
   const uint32_t seed = TestSeed();
-  ProveInvariant(MakeProblem(72, 1280, kFloat16, kInt4, 128, false), h200,
+  // Channels that begin at different steps.
+  ProveInvariant(MakeProblem(328, 1280, kFloat16, kInt4, 128, false), h200,
                  seed);
   ProveInvariant(MakeProblem(100, 1072, kBfloat16, kInt8, 0, true), h200,
                  seed + 1);
@@ -196,7 +196,7 @@ TEST(BatchInvarianceTest, NarrowActivations) {
 
 TEST(BatchInvarianceTest, MmaSync) {
   const uint32_t seed = TestSeed();
-  ProveInvariant(MakeProblem(72, 1280, kFloat16, kInt4, 128, false),
+  ProveInvariant(MakeProblem(328, 1280, kFloat16, kInt4, 128, false),
                  Device("a100"), seed);
   Problem half = MakeProblem(64, 1024, kFloat16, kInt4, 64, true);
   half.compute.accumulator = kFloat16;

@@ -162,6 +162,14 @@ TEST(ReductionOrderTest, RefusalsNameTheFieldAndTheLegalValue) {
   c.split = Split::kSplitK;
   c.split_k = 2;
   EXPECT_THAT(reason(c), HasSubstr("tuning.split_k is 2; it must be 1"));
+  c = good;
+  c.block_n = 192;
+  EXPECT_THAT(reason(c),
+              HasSubstr("tuning.block_n is 192; it must be 64, 128"));
+  c.block_n = 256;
+  c.warp_n = 32;
+  c.cluster_n = 2;
+  EXPECT_THAT(reason(c), HasSubstr("tuning.cluster_n is 2; it must be such"));
   Problem free = problem;
   free.compute.batch_invariant = false;
   c = HeuristicDefault(free, h200, 1);
