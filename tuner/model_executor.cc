@@ -13,6 +13,7 @@
 #include "kernels/emulator/emulator.h"
 #include "kernels/pack/pack.h"
 #include "kernels/reference/reference.h"
+#include "kernels/space/reduction_order.h"
 #include "kernels/space/space.h"
 #include "tuner/analytic_model.h"
 
@@ -167,7 +168,18 @@ absl::StatusOr<Problem> ModelExecutor::SiblingProblem(
   // How CTAs of a cluster share a copy depends on whether K is whole units.
   const bool cluster = config.cluster_m * config.cluster_n > 1;
   const int64_t ragged = cluster ? config.block_k - 64 : kRaggedK;
-  sibling.layer.k = steps * config.split_k * config.block_k - ragged;
+  const auto columns = [&] {
+    return steps * config.split_k * config.block_k - ragged;
+  };
+  sibling.layer.k = columns();
+  if (problem.compute.batch_invariant) {
+    // Few channels, whose K is split into as many parts as it is long enough
+    // for.
+    while (InvariantOrder(sibling, device).split_k < config.split_k) {
+      ++steps;
+      sibling.layer.k = columns();
+    }
+  }
   HONE_RETURN_IF_ERROR(CheckProblem(sibling, device));
   if (const auto refusal = CheckConfig(sibling, device, config)) {
     return absl::InternalError(absl::StrCat(

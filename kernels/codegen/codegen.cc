@@ -336,7 +336,7 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kLdg", config.producer_b == Producer::kLdg);
   constant("kSplitK", config.split_k);
   constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
-  constant("kInOrder", problem.compute.batch_invariant);
+  constant("kInvariant", problem.compute.batch_invariant);
   constant("kClusterM", config.cluster_m);
   constant("kClusterN", config.cluster_n);
   constant("kClusterSplit", ClusterSplit(config));

@@ -51,8 +51,12 @@ void EnumerateMmaSync(const Problem& problem, const DeviceSpec& device,
         // Fewer than four warps leave schedulers idle; more than sixteen add
         // nothing here.
         if (warps < 4 || warps > 16) continue;
-        // Warps along K pay with an epilogue; not for wide token tiles.
-        if (warps_k > 1 && tile.block_m > 64) continue;
+        // Warps along K pay with an epilogue; not for wide token tiles, unless
+        // the order asks for them.
+        if (warps_k > 1 && tile.block_m > 64 &&
+            !problem.compute.batch_invariant) {
+          continue;
+        }
         if (block_k % (64 * warps_k) != 0) continue;
         // More than two units a warp and step (of 16-bit operands) only
         // lengthens the unrolled code.

@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "kernels/config/weight_layout.h"
+#include "kernels/space/reduction_order.h"
 #include "kernels/space/space.h"
 
 namespace hone {
@@ -210,6 +211,9 @@ int64_t MmaSyncTokens(const Problem& problem) {
 
 TuningConfig HeuristicDefault(const Problem& problem, const DeviceSpec& device,
                               int64_t m) {
+  if (problem.compute.batch_invariant) {
+    return InvariantDefault(problem, device, m);
+  }
   // Up to 16 tokens mma.sync is faster (up to 8 where weights are in rows). Not
   // with packed weights and 8-bit floats, which it converts to float16.
   if (device.sm_arch == 90 && m > MmaSyncTokens(problem)) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/config/weight_layout.h"
+#include "kernels/space/reduction_order.h"
 
 namespace hone {
 namespace {
@@ -116,6 +117,12 @@ const std::vector<Rule>& FirstRules() {
                     : absl::StrCat("tuning.mma is ", ToString(a.config.mma),
                                    "; there are kernels for mma_sync and "
                                    "wgmma");
+       }},
+      {"reduction_order",
+       [](const Arguments& a) {
+         return a.problem.compute.batch_invariant
+                    ? BreaksInvariance(a.problem, a.device, a.config)
+                    : std::string();
        }},
   };
   return *rules;
@@ -575,9 +582,6 @@ absl::Status CheckProblem(const Problem& problem, const DeviceSpec& device) {
     return NoKernel("compute.accumulator", "float16",
                     absl::StrCat("float32 with layer.a ", layer.a.ToString()));
   }
-  if (compute.batch_invariant) {
-    return NoKernel("compute.batch_invariant", "1", "0");
-  }
   return absl::OkStatus();
 }
 
@@ -673,6 +677,12 @@ bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {
   if (problem.layer.a_group != 0) return true;
   const int64_t group = WeightLayoutOf(problem.layer).group;
   if (group == 0) return false;
+  if (problem.compute.batch_invariant) {
+    // Whatever the tile; after it only where they must, since many tokens have
+    // no registers for partial sums.
+    return ScalesNeedFloat32(problem.layer) ||
+           problem.compute.accumulator == kFloat16;
+  }
   // m16k16 steps of a warp that share a scale.
   const int64_t steps = std::min(group, config.warp_k) / 16;
   const int64_t tokens = config.warp_m / 8;

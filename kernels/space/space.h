@@ -75,7 +75,7 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
 // Whether group scales are applied to accumulators, after the MMA, rather than
 // to weights before it: where type A cannot hold them, where sums in float16
 // join the accumulators anyway, and where the warp has few tokens (see
-// kernels/device/mma/warp_tile.cuh).
+// kernels/device/mma/warp_tile.cuh). The last only without batch invariance.
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config);
 
 // Steps of K, 32 bytes of a row of activations each, whose wgmmas are one group

@@ -129,6 +129,7 @@ std::string DescribeProblem(const Problem& problem) {
   if (layer.b_group != 0) absl::StrAppend(&out, " ", layer.b_group);
   absl::StrAppend(&out, ", ", layer.a.ToString(), " activations");
   if (layer.bias) out += ", bias";
+  if (problem.compute.batch_invariant) out += ", batch-invariant";
   if (layer.experts != 1)
     absl::StrAppend(&out, ", ", layer.experts, " experts");
   if (problem.compute.gemm != GemmType::kDense)

@@ -204,6 +204,7 @@ absl::StatusOr<std::vector<ModelLayer>> ParseLayerFile(
     HONE_ASSIGN_OR_RETURN(
         ModelLayer layer,
         ParseLayer(object, model, quantization, options.tensor_parallel));
+    layer.problem.compute.batch_invariant = options.batch_invariant;
     if (!names.insert(layer.name).second)
       return object.Error("name", "is used by an earlier layer");
     layers.push_back(std::move(layer));

@@ -31,6 +31,8 @@ struct LayerFileOptions {
   std::optional<DataType> a;
   std::optional<DataType> b;
   std::optional<int64_t> group;
+  // Of every layer; no file says it, since it is not the model's to say.
+  bool batch_invariant = false;
 };
 
 // Usage errors name `path`, the layer and the field. `path` is only named,

@@ -96,6 +96,9 @@ std::vector<Flag> LayerFlags() {
        "scale per channel"},
       {"zero-point", "KIND", "none (default), integer or float"},
       {"bias", "", "the layer adds a bias"},
+      {"batch-invariant", "",
+       "a row of activations gives the same bits of output whatever rows it is "
+       "batched with"},
       {"problem", "TEXT",
        "the whole problem in canonical text, instead of the "
        "flags above"},
@@ -168,6 +171,7 @@ absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args) {
                         args.Int("group", 0, kMaxDimension));
   Problem problem =
       DenseProblem(*n, *k, a, b, group.value_or(0), args.Has("bias"));
+  problem.compute.batch_invariant = args.Has("batch-invariant");
   HONE_ASSIGN_OR_RETURN(problem.layer.c, TypeFlag(args, "c", problem.layer.c));
   HONE_ASSIGN_OR_RETURN(problem.layer.a_scale,
                         KindFlag(args, "a-scale",

@@ -12,7 +12,7 @@
 
 namespace hone {
 
-// --n --k --a --b --c --group --zero-point --bias --problem.
+// --n --k --a --b --c --group --zero-point --bias --batch-invariant --problem.
 std::vector<Flag> LayerFlags();
 
 // Whether any of LayerFlags() is given.

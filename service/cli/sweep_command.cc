@@ -133,6 +133,7 @@ absl::StatusOr<LayerFileOptions> OptionsFromFlags(const ParsedArgs& args) {
     *type = *parsed;
   }
   HONE_ASSIGN_OR_RETURN(options.group, args.Int("group", 0, 1 << 20));
+  options.batch_invariant = args.Has("batch-invariant");
   return options;
 }
 
@@ -218,6 +219,9 @@ Command SweepCommand() {
       {"group", "G",
        "weights that share a scale, instead of the file's; 0: "
        "one scale per channel"},
+      {"batch-invariant", "",
+       "a row of activations gives the same bits of output whatever rows it is "
+       "batched with"},
   };
   for (Flag& flag : TuneFlags()) command.flags.push_back(std::move(flag));
   command.run = RunSweepCommand;

@@ -3,9 +3,11 @@
 #ifndef HONE_TESTS_GPU_GPU_FIXTURE_H_
 #define HONE_TESTS_GPU_GPU_FIXTURE_H_
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -51,6 +53,23 @@ class GpuTest : public testing::Test {
     auto module = Module::Load(*cubin);
     EXPECT_TRUE(module.ok()) << module.status();
     return *std::move(module);
+  }
+
+  // On all cores; in the order of `configs`.
+  std::vector<BenchKernel> CompileAll(
+      const Problem& problem, const std::vector<TuningConfig>& configs) {
+    std::vector<BenchKernel> kernels(configs.size());
+    std::vector<std::thread> threads;
+    const size_t count = std::max(1u, std::thread::hardware_concurrency());
+    for (size_t t = 0; t < count; ++t) {
+      threads.emplace_back([&, t] {
+        for (size_t i = t; i < configs.size(); i += count) {
+          kernels[i] = compiler_->Compile(problem, configs[i], device_);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return kernels;
   }
 
   template <typename T>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
-#include <thread>
 
 #include "kernels/codegen/codegen.h"
 #include "kernels/space/space.h"
@@ -26,22 +25,6 @@ class KernelsGpuTest : public GpuTest {
         });
     EXPECT_TRUE(measurer.ok()) << measurer.status();
     return measurer.ok() ? *std::move(measurer) : nullptr;
-  }
-
-  std::vector<BenchKernel> CompileAll(
-      const Problem& problem, const std::vector<TuningConfig>& configs) {
-    std::vector<BenchKernel> kernels(configs.size());
-    std::vector<std::thread> threads;
-    const size_t count = std::max(1u, std::thread::hardware_concurrency());
-    for (size_t t = 0; t < count; ++t) {
-      threads.emplace_back([&, t] {
-        for (size_t i = t; i < configs.size(); i += count) {
-          kernels[i] = compiler_->Compile(problem, configs[i], device_);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return kernels;
   }
 };
 

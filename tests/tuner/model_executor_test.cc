@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "kernels/space/reduction_order.h"
 #include "kernels/space/space.h"
 #include "tests/tuner/simulated_executor.h"
 #include "tuner/analytic_model.h"
@@ -85,7 +86,12 @@ TEST_F(ModelExecutorTest, EveryConfigOfTheSpaceHasASibling) {
   channel.layer.b_scale = ScaleGranularity::kChannel;
   channel.layer.b_group = 0;
   channel.layer.b = kInt8;
-  for (const Problem& problem : {problem_, channel}) {
+  Problem invariant = problem_;
+  invariant.compute.batch_invariant = true;
+  Problem narrow = invariant;
+  narrow.layer.n = 1280;
+  narrow.layer.k = 8192;
+  for (const Problem& problem : {problem_, channel, invariant, narrow}) {
     const std::vector<TuningConfig> space = Enumerate(problem, device_, 8192);
     for (size_t i = 0; i < space.size(); i += 53) {
       const absl::StatusOr<Problem> sibling =
@@ -127,7 +133,7 @@ TEST_F(ModelExecutorTest, RefusesWhatItDoesNotHold) {
   *executor_.Add(MakeCandidate(HeuristicDefault(problem_, device_, 1)));
   EXPECT_FALSE(executor_.Gate(0, 65, absl::Seconds(1)).ok());
   Problem none = problem_;
-  none.compute.batch_invariant = true;
+  none.layer.b = DataType::Float(6, 1);
   EXPECT_EQ(executor_.Begin(none, 64, 1).code(),
             absl::StatusCode::kUnimplemented);
 }
@@ -168,6 +174,41 @@ TEST_F(ModelledDeviceTest, ARealKernelPassesTheEmulatedGate) {
   EXPECT_EQ(result->gate, GateKind::kEmulated);
   EXPECT_GT(result->error.worst_ratio, 0);
   EXPECT_LE(result->error.worst_ratio, 1);
+}
+
+// A real tune of an invariant problem, K split over CTAs.
+TEST_F(ModelledDeviceTest, AnInvariantSessionPublishesOneOrder) {
+  Problem problem = problem_;
+  problem.compute.batch_invariant = true;
+  problem.layer.n = 1280;
+  problem.layer.k = 4096;
+  ModelExecutor executor(device_, compiler_.get());
+  SessionOptions options;
+  options.ladder = {1, 64, 256};
+  options.max_kernels = 5;
+  options.max_probes = 0;
+  SessionHooks hooks;
+  hooks.known_trials = []() -> absl::StatusOr<std::vector<Trial>> {
+    return std::vector<Trial>();
+  };
+  hooks.record_trial = [](const Trial& trial) {
+    EXPECT_TRUE(trial.outcome == Outcome::kMeasured ||
+                trial.outcome == Outcome::kScreenedOut)
+        << trial.detail;
+    return absl::OkStatus();
+  };
+  hooks.progress = [](const SessionProgress&) {};
+  hooks.is_cancelled = [] { return false; };
+  const absl::StatusOr<SessionResult> result =
+      TuningSession(&executor, compiler_.get(), options, hooks).Run(problem);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->table.problem, problem);
+  const ReductionOrder order = InvariantOrder(problem, device_);
+  EXPECT_EQ(order.split_k, 2);
+  EXPECT_TRUE(result->table.Validate().ok());
+  for (const TableEntry& entry : result->table.entries) {
+    EXPECT_EQ(ReductionOrderOf(entry.config), order);
+  }
 }
 
 TEST_F(ModelledDeviceTest, ASessionTunesAndSaysEmulated) {

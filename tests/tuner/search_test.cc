@@ -136,7 +136,7 @@ TEST_F(SearchTest, RefiningFollowsWhatWasMeasured) {
 
 TEST_F(SearchTest, RefusesWhatHasNoKernel) {
   Problem problem = problem_;
-  problem.compute.batch_invariant = true;
+  problem.layer.b = DataType::Float(6, 1);
   EXPECT_EQ(CandidateSearch::Create(problem, device_, ladder_).status().code(),
             absl::StatusCode::kUnimplemented);
 }

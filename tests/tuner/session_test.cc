@@ -8,10 +8,11 @@
 #include <memory>
 #include <set>
 
+#include "kernels/space/reduction_order.h"
 #include "kernels/space/space.h"
-#include "tuner/known_trials.h"
 #include "tests/tuner/simulated_executor.h"
 #include "tuner/analytic_model.h"
+#include "tuner/known_trials.h"
 
 namespace hone {
 namespace {
@@ -141,6 +142,22 @@ TEST_F(SessionTest, TunesALadderToATableWithEvidence) {
     EXPECT_EQ(trial.gate, GateKind::kDevice);
     EXPECT_GT(trial.unix_us, 0);
   }
+}
+
+TEST_F(SessionTest, AnInvariantTableIsOfOneOrder) {
+  problem_.compute.batch_invariant = true;
+  const SessionResult result = MustRun();
+  ExpectSound(result.table);
+  const ReductionOrder order = InvariantOrder(problem_, device_);
+  // What was tried, too: a stored trial may enter a later tune.
+  for (const Trial& trial : store_) {
+    EXPECT_EQ(ReductionOrderOf(trial.config), order) << trial.config.ToString();
+  }
+  for (const TableEntry& entry : result.table.entries) {
+    EXPECT_EQ(ReductionOrderOf(entry.config), order);
+    EXPECT_FALSE(CheckConfig(problem_, device_, entry.config));
+  }
+  EXPECT_GT(result.table.entries.size(), 1u);
 }
 
 TEST_F(SessionTest, FindsNearlyTheBestOfItsPool) {

@@ -72,7 +72,9 @@ class OutputScales {
   }
 
   // Block i's and token tile j's fragment `v` with scales and bias: two tokens
-  // of the lane's lower channel and of its upper one. By all lanes.
+  // of the lane's lower channel and of its upper one. By all lanes. Each
+  // operation rounds by itself: whether a compiler fuses the last two would
+  // depend on the tile.
   __device__ __forceinline__ void Apply(int lane, int i, int j,
                                         const float (&v)[4], float (&low)[2],
                                         float (&high)[2]) const {
@@ -85,8 +87,8 @@ class OutputScales {
       const float factor = Tensor();
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        low[e] *= factor;
-        high[e] *= factor;
+        low[e] = ptx::Mul(low[e], factor);
+        high[e] = ptx::Mul(high[e], factor);
       }
     }
     if constexpr (kChannel) {
@@ -94,8 +96,8 @@ class OutputScales {
       const float of_high = ChannelToFloat(OfChannel(channels_, lane, i, 8));
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        low[e] *= of_low;
-        high[e] *= of_high;
+        low[e] = ptx::Mul(low[e], of_low);
+        high[e] = ptx::Mul(high[e], of_high);
       }
     }
     if constexpr (kToken) {
@@ -103,8 +105,8 @@ class OutputScales {
       for (int e = 0; e < 2; ++e) {
         const float scale = ptx::BitsToFloat(ptx::ShuffleIndex(
             Select(tokens_, j / 4), j % 4 * 8 + lane % 4 * 2 + e));
-        low[e] *= scale;
-        high[e] *= scale;
+        low[e] = ptx::Mul(low[e], scale);
+        high[e] = ptx::Mul(high[e], scale);
       }
     }
     if constexpr (Config::kBias) {

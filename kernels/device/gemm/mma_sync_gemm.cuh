@@ -45,6 +45,8 @@
 //   kExactWeights            whether the epilogue may take a power of two off
 //   kBlockM/N/K, kWarpM/N/K, kWarpsM/N/K, kThreads, kStages, kSplitK,
 //   kRasterAlongM, kSmemBytes; kLdg
+//   kInvariant               whether the bits of a row must not depend on its
+//                            batch (kernels/space/reduction_order.h)
 // and HONE_SM_ARCH, which chooses the instructions (ptx/core.cuh).
 #ifndef HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_
 #define HONE_DEVICE_GEMM_MMA_SYNC_GEMM_CUH_

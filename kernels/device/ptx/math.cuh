@@ -89,6 +89,14 @@ __device__ __forceinline__ u32 PackBfloat2(float low, float high) {
 }
 #endif
 
+// A product that no compiler fuses with a sum: rounded the same in every
+// kernel.
+__device__ __forceinline__ float Mul(float a, float b) {
+  float d;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+  return d;
+}
+
 __device__ __forceinline__ float RoundToEven(float value) {
   float d;
   asm("cvt.rni.f32.f32 %0, %1;" : "=f"(d) : "f"(value));

@@ -14,6 +14,9 @@
 namespace hone {
 
 inline constexpr int kRasterBand = 8;
+// Channels that begin at one step where tiles must not choose: those of the
+// widest tile or cluster of tiles.
+inline constexpr int kTurnChannels = 256;
 
 template <typename Config>
 struct TileSchedule {
@@ -48,12 +51,14 @@ struct TileSchedule {
   // The step that comes at `step`'s turn. Tiles of neighbouring channels begin
   // at neighbouring steps: if all CTAs ask for the same activations at the same
   // time, those few lines of the L2 are what they wait for (8192 x 8192, M = 1,
-  // wgmma on an H200: 18.6 us without, 13.0 with). Not where a row's sums must
-  // not depend on the tile (kInOrder).
+  // wgmma on an H200: 18.6 us without, 13.0 with). Where a row's sums must not
+  // depend on the tile (kInvariant) it is a channel that says where to begin.
   __device__ __forceinline__ int Turn(int step) const {
-    if constexpr (Config::kInOrder) return step;
+    const int start = Config::kInvariant
+                          ? tile_n * Config::kBlockN / kTurnChannels
+                          : tile_n / Config::kClusterN;
     const int steps = step_end - step_begin;
-    const int turn = step + tile_n / Config::kClusterN % steps;
+    const int turn = step + start % steps;
     return turn < step_end ? turn : turn - steps;
   }
 

@@ -468,9 +468,6 @@ TEST(SpaceTest, WhatHasNoKernelIsRefusedByName) {
   p.layer.a_scale = InputScale::kToken;
   EXPECT_THAT(message(p), HasSubstr("layer.a_scale"));
   p = good;
-  p.compute.batch_invariant = true;
-  EXPECT_THAT(message(p), HasSubstr("compute.batch_invariant"));
-  p = good;
   p.layer.a = p.layer.c = kBfloat16;
   p.compute.accumulator = kFloat16;
   EXPECT_THAT(message(p), HasSubstr("compute.accumulator"));

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/cli/format.h"
 #include "service/cli/layer_flags.h"
 
 namespace hone {
@@ -98,6 +99,19 @@ TEST(LayerFlagsTest, ScalesAndOutputFollowTheActivations) {
   expected.layer.b_group = 128;
   expected.layer.bias = true;
   EXPECT_EQ(*problem, expected);
+}
+
+TEST(LayerFlagsTest, BatchInvarianceIsOfTheComputeConfig) {
+  const auto problem =
+      ProblemFromFlags(*Parse({"--n=64", "--k=128", "--batch-invariant"}));
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_TRUE(problem->compute.batch_invariant);
+  EXPECT_THAT(problem->ToString(), HasSubstr("batch_invariant=1"));
+  EXPECT_THAT(DescribeProblem(*problem), HasSubstr(", batch-invariant"));
+  const auto without = ProblemFromFlags(*Parse({"--n=64", "--k=128"}));
+  EXPECT_FALSE(without->compute.batch_invariant);
+  EXPECT_THAT(ProblemError({"--problem=n=8,k=8;", "--batch-invariant"}),
+              HasSubstr("--batch-invariant cannot stand beside --problem"));
 }
 
 TEST(LayerFlagsTest, NarrowActivationsHaveScales) {

@@ -82,9 +82,11 @@ TEST(LayerFileTest, OptionsReplaceAndFilter) {
   options.a = kBfloat16;
   options.b = kInt8;
   options.group = 0;
+  options.batch_invariant = true;
   const auto layers = ParseLayerFile("tiny.json", kFile, options);
   ASSERT_TRUE(layers.ok()) << layers.status();
   ASSERT_EQ(layers->size(), 1u);
+  EXPECT_TRUE((*layers)[0].problem.compute.batch_invariant);
   const LayerConfig& layer = (*layers)[0].problem.layer;
   EXPECT_EQ(layer.a, kBfloat16);
   EXPECT_EQ(layer.c, kBfloat16);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/space/reduction_order.h"
 #include "kernels/space/space.h"
 #include "service/convert/errors.h"
 
@@ -125,6 +126,33 @@ TEST(Lookup, TheNearestNeighbourAnswersWithinAFactorOfFour) {
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(table->table.problem, Layer(4096, 6144));
   EXPECT_EQ(table->provenance.match, MatchKind::kNeighbour);
+}
+
+// Batch-invariant problems: a neighbour's table answers only where both add in
+// one order, as the default does.
+TEST(Lookup, ANeighbourOfAnotherOrderDoesNotAnswer) {
+  const auto invariant = [](int64_t n, int64_t k) {
+    Problem problem = Layer(n, k);
+    problem.compute.batch_invariant = true;
+    return problem;
+  };
+  const LookupIndex index = Index({Tuned(invariant(8192, 8192), Gpu())});
+  const ConfigAnswer near = Get(index, invariant(16384, 8192), 16);
+  EXPECT_EQ(near.provenance.match, MatchKind::kNeighbour);
+  EXPECT_EQ(ReductionOrderOf(near.config),
+            InvariantOrder(invariant(16384, 8192), Gpu()));
+  // K of so few channels is split.
+  const Problem split = invariant(4096, 8192);
+  const ConfigAnswer other = Get(index, split, 16);
+  EXPECT_EQ(other.provenance.match, MatchKind::kHeuristic);
+  EXPECT_EQ(ReductionOrderOf(other.config), InvariantOrder(split, Gpu()));
+  // Nor does a table that promises nothing, or the other way round.
+  EXPECT_EQ(Get(index, Layer(8192, 8192), 16).provenance.match,
+            MatchKind::kHeuristic);
+  EXPECT_EQ(
+      Get(Index({Tuned(Layer(8192, 8192), Gpu())}), invariant(8192, 8192), 16)
+          .provenance.match,
+      MatchKind::kHeuristic);
 }
 
 TEST(Lookup, OtherTypesAreNoNeighbours) {
