@@ -96,14 +96,14 @@ TEST_F(SearchTest, ExtraConfigsEnterWhenLegal) {
   EXPECT_EQ(std::count(pool.configs.begin(), pool.configs.end(), illegal), 0);
 }
 
-// The device is faster than the model thinks at 64 columns a warp and step, at
+// The device is faster than the model thinks at 128 columns a warp and step, at
 // small M: refining must go there.
 TEST_F(SearchTest, RefiningFollowsWhatWasMeasured) {
   CandidatePool pool = Select(20, 1);
   const CandidatePool first = pool;
   const auto truth = [](const TuningConfig& config, size_t point, double ns) {
-    return point <= 1 && config.warp_k == 64 && config.stages >= 4 ? ns * 0.7
-                                                                   : ns;
+    return point <= 1 && config.warp_k == 128 && config.stages >= 3 ? ns * 0.7
+                                                                    : ns;
   };
   Surrogate surrogate(ladder_);
   for (size_t i = 0; i < pool.configs.size(); ++i) {
@@ -121,7 +121,7 @@ TEST_F(SearchTest, RefiningFollowsWhatWasMeasured) {
   int follow = 0;
   for (size_t i = 20; i < 28; ++i) {
     EXPECT_FALSE(CheckConfig(problem_, device_, pool.configs[i]).has_value());
-    follow += pool.configs[i].warp_k == 64 && pool.configs[i].stages >= 4;
+    follow += pool.configs[i].warp_k == 128 && pool.configs[i].stages >= 3;
   }
   // Of those of two engines.
   EXPECT_GE(follow, 3);
