@@ -239,7 +239,10 @@ KernelTypes TypesOf(const LayerConfig& layer) {
     zero_kind = "kFloat";
     types.zero = "hone::FloatZero";
   }
-  if (WeightLayoutOf(layer).direct()) {
+  if (WeightLayoutOf(layer).window) {
+    types.weight_file = "numeric/windowed.cuh";
+    types.weight = "hone::WindowedWeight";
+  } else if (WeightLayoutOf(layer).direct()) {
     types.weight_file = "numeric/narrow.cuh";
     types.weight = absl::StrCat("hone::DirectWeight<", b.bits(), ">");
   } else if (narrow && b.is_integer()) {
@@ -312,6 +315,9 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kEntryScaleBytes", packed.scale_bytes_per_entry);
   constant("kBlockScale", packed.block);
   constant("kTensorScale", packed.tensor_scale);
+  constant("kWindow", packed.window);
+  absl::StrAppend(&s, "  static constexpr long long kWindowOffset = ",
+                  packed.window_offset, ";\n");
   absl::StrAppend(&s, "  static constexpr long long kTensorOffset = ",
                   packed.tensor_offset, ";\n");
   const bool half = problem.compute.accumulator == kFloat16;

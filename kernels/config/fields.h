@@ -26,7 +26,16 @@ struct Field {
   std::function<std::string(const Config&)> print;
   // The error, if any, says only what is legal; the caller names the field.
   std::function<absl::Status(absl::string_view, Config&)> parse;
+  // Not printed where it has its default: a field that came later, so that
+  // older texts stay canonical.
+  bool optional = false;
 };
+
+template <typename Config>
+Field<Config> Optional(Field<Config> field) {
+  field.optional = true;
+  return field;
+}
 
 template <typename Config>
 Field<Config> IntField(absl::string_view key, int64_t Config::*member) {
@@ -85,7 +94,9 @@ std::string PrintFields(const std::vector<Field<Config>>& fields,
   std::vector<std::string> parts;
   parts.reserve(fields.size());
   for (const Field<Config>& field : fields) {
-    parts.push_back(absl::StrCat(field.key, "=", field.print(config)));
+    std::string value = field.print(config);
+    if (field.optional && value == field.print(Config())) continue;
+    parts.push_back(absl::StrCat(field.key, "=", value));
   }
   std::sort(parts.begin(), parts.end());
   return absl::StrJoin(parts, ",");

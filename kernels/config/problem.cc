@@ -65,6 +65,7 @@ const std::vector<Field<LayerConfig>>& LayerFields() {
       EnumField("b_scale", &C::b_scale, Granularities()),
       IntField("b_group", &C::b_group),
       IntField("b_group_n", &C::b_group_n),
+      Optional(BoolField("b_scale_window", &C::b_scale_window)),
       EnumField("a_scale", &C::a_scale, InputScales()),
       IntField("a_group", &C::a_group),
       EnumField("zero_point", &C::zero_point, ZeroPoints()),
@@ -237,6 +238,13 @@ absl::Status LayerConfig::Validate() const {
                                   b_scale == ScaleGranularity::kBlock));
   HONE_RETURN_IF_ERROR(
       CheckGroup("layer.a_group", a_group, a_scale == InputScale::kGroup, k));
+  if (b_scale_window &&
+      (b != kFloat4e2m1 || b_scale != ScaleGranularity::kGroup ||
+       b_scale_type != kFloat8e8m0)) {
+    return Bad("layer.b_scale_window", "1",
+               "0 unless layer.b is float4e2m1 with group scales in "
+               "float8e8m0");
+  }
   if (zero_point != ZeroPoint::kNone && b.kind() != DataType::Kind::kUint) {
     return Bad(
         "layer.zero_point", std::string(hone::ToString(zero_point)),

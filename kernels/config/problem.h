@@ -85,6 +85,11 @@ struct LayerConfig {
   int64_t b_group = 0;
   // Rows of B that share a scale; 0 unless b_scale is block.
   int64_t b_group_n = 0;
+  // Whether the scales of each channel keep within a window of octaves in which
+  // 8-bit activations' type holds all scaled weights: then they go into weights
+  // instead of sums. Pack() proves it. For float4e2m1 with float8e8m0 group
+  // scales; see WindowOctaves() of weight_layout.h.
+  bool b_scale_window = false;
   // Scale of A, always float32.
   InputScale a_scale = InputScale::kNone;
   // Columns of A that share a scale: a power of two from 16 to 1024, or K; 0

@@ -99,6 +99,21 @@ absl::Status CheckWeightFormat(const LayerConfig& layer) {
                     absl::StrCat("groups of at least ", least,
                                  " columns with layer.a ", layer.a.ToString()));
   }
+  if (layer.b_scale_window) {
+    if (layer.a != kFloat8e4m3 && layer.a != kFloat8e5m2) {
+      return NoFormat("layer.b_scale_window", "1",
+                      absl::StrCat("0 with layer.a ", layer.a.ToString()));
+    }
+    if (layer.b_group < layout::StepColumns(8)) {
+      return NoFormat("layer.b_group", absl::StrCat(layer.b_group),
+                      "groups of at least 32 columns with "
+                      "layer.b_scale_window");
+    }
+    if (layer.a_scale == InputScale::kGroup) {
+      return NoFormat("layer.a_scale", "group",
+                      "none, tensor and token with layer.b_scale_window");
+    }
+  }
   const ScaleGranularity scale = layer.b_scale;
   if (scale == ScaleGranularity::kBlock) {
     if (layer.b_scale_type != kFloat32) {
@@ -120,10 +135,19 @@ absl::Status CheckWeightFormat(const LayerConfig& layer) {
 }
 
 bool ScalesNeedFloat32(const LayerConfig& layer) {
+  if (layer.b_scale_window) return false;
   if (!HasScaleType(layer) || layer.a.bits() < 16) return true;
   const DataType type = layer.b_scale_type;
   return type.exponent_bits() > layer.a.exponent_bits() ||
          type.mantissa_bits() > layer.a.mantissa_bits();
+}
+
+int WindowOctaves(DataType a) {
+  // Exponents of the least normal number, of the largest one, and of B's 0.5
+  // and 6 (whose mantissa both types have).
+  const int least = 2 - (1 << (a.exponent_bits() - 1));
+  const int most = static_cast<int>(std::floor(std::log2(a.MaxFinite())));
+  return most - 2 - (least + 1);
 }
 
 bool IsFiniteWeight(const LayerConfig& layer, double value) {
@@ -167,7 +191,12 @@ WeightLayout WeightLayoutOf(const LayerConfig& layer) {
   w.entry_bytes = layout::EntryBytes(w.scale_bits, w.block, w.zero_bits);
   w.tensor_offset = layout::RoundUp(layer.n, layout::kUnitRows) /
                     layout::kUnitRows * w.groups * w.entry_bytes;
-  w.scale_bytes = w.tensor_offset + (w.tensor_scale ? 16 : 0);
+  // One group is a channel scale, which needs no window.
+  w.window = layer.b_scale_window && w.group != 0;
+  if (w.window) w.code_layout = layout::CodeLayout::kTable;
+  w.window_offset = w.tensor_offset + (w.tensor_scale ? 16 : 0);
+  w.scale_bytes = w.window_offset +
+                  (w.window ? layout::RoundUp(layer.n, layout::kUnitRows) : 0);
   return w;
 }
 

@@ -36,6 +36,9 @@ struct WeightLayout {
   bool tensor_scale = false;
   // Byte offset of the tensor scale.
   int64_t tensor_offset = 0;
+  // Whether the channels' least scale codes follow the entries, and where.
+  bool window = false;
+  int64_t window_offset = 0;
   // Bytes of the whole scale tensor, a multiple of 16.
   int64_t scale_bytes = 0;
 
@@ -66,6 +69,11 @@ absl::Status CheckWeightFormat(const LayerConfig& layer);
 // float16 only 2^15). Otherwise a scale is exact in type A, and may multiply
 // weights before the MMA.
 bool ScalesNeedFloat32(const LayerConfig& layer);
+
+// Octaves that the scales of a channel may span with b_scale_window: from B's
+// least magnitude at the least scale as A's least normal number to B's largest
+// at the largest. 11 in float8e4m3, 26 in float8e5m2.
+int WindowOctaves(DataType a);
 
 // Whether a value of B is finite as an operand of A's type. Floats with as many
 // exponent bits as A but no infinities have values beyond, which are not.

@@ -44,6 +44,11 @@ int CodeFormat(DataType type) {
 absl::StatusOr<DevicePack> RenderPack(const LayerConfig& layer, DataType input,
                                       const DeviceSpec& device) {
   HONE_RETURN_IF_ERROR(CheckWeightFormat(layer));
+  if (WeightLayoutOf(layer).window) {
+    return absl::UnimplementedError(
+        "no packing kernel for layer.b_scale_window = 1: whether all channels' "
+        "scales keep within the window, Pack() finds out on the CPU");
+  }
   if (input != kFloat16 && input != kBfloat16 && input != kFloat32) {
     return absl::InvalidArgumentError(
         absl::StrCat("input is ", input.ToString(),

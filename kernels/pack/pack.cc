@@ -313,6 +313,41 @@ absl::Status CheckCodes(const LayerConfig& layer,
   return absl::OkStatus();
 }
 
+// Each channel's least scale code of the groups that have weights other than
+// zero, to `bases`. FailedPrecondition where the largest is too far from it.
+absl::Status PackWindow(const LayerConfig& layer,
+                        const QuantizedWeights& weights,
+                        absl::Span<std::byte> bases) {
+  const WeightLayout w = WeightLayoutOf(layer);
+  const auto one = static_cast<std::byte>(layer.b_scale_type.Encode(1));
+  std::fill(bases.begin(), bases.end(), one);
+  for (int64_t n = 0; n < layer.n; ++n) {
+    uint32_t least = UINT32_MAX;
+    uint32_t most = 0;
+    for (int64_t g = 0; g * w.group < layer.k; ++g) {
+      const int64_t begin = n * layer.k + g * w.group;
+      const int64_t end = n * layer.k + std::min((g + 1) * w.group, layer.k);
+      const bool zero = std::all_of(
+          weights.codes.begin() + begin, weights.codes.begin() + end,
+          [](uint8_t code) { return (code & 7) == 0; });
+      if (zero) continue;
+      const uint32_t code = weights.scales[n * w.groups + g];
+      least = std::min(least, code);
+      most = std::max(most, code);
+    }
+    if (most < least) continue;
+    if (most - least > static_cast<uint32_t>(WindowOctaves(layer.a))) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "scales[", n, "] span ", most - least,
+          " octaves; with layer.b_scale_window=1 and layer.a ",
+          layer.a.ToString(), " a channel's may span ", WindowOctaves(layer.a),
+          ": pack with layer.b_scale_window=0"));
+    }
+    bases[n] = static_cast<std::byte>(least);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t ScaleGroups(const LayerConfig& layer) {
@@ -460,6 +495,11 @@ absl::StatusOr<PackedWeights> Pack(const LayerConfig& layer,
   if (w.tensor_scale) {
     std::memcpy(packed.scales.data() + w.tensor_offset, &weights.tensor_scale,
                 4);
+  }
+  if (w.window) {
+    HONE_RETURN_IF_ERROR(
+        PackWindow(layer, weights,
+                   absl::MakeSpan(packed.scales).subspan(w.window_offset)));
   }
   return packed;
 }

@@ -675,6 +675,7 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
 
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {
   if (problem.layer.a_group != 0) return true;
+  if (problem.layer.b_scale_window) return false;
   const int64_t group = WeightLayoutOf(problem.layer).group;
   if (group == 0) return false;
   if (problem.compute.batch_invariant) {

@@ -59,6 +59,7 @@ std::string WithFlagNames(absl::string_view message) {
       {"layer.a_scale", "--a-scale"},
       {"layer.a_group", "--a-group"},
       {"layer.b_scale_type", "--a"},
+      {"layer.b_scale_window", "--scale-window"},
       {"layer.zero_point", "--zero-point"}};
   const size_t end = message.find(' ');
   for (const auto& [field, flag] : kNames) {
@@ -95,6 +96,9 @@ std::vector<Flag> LayerFlags() {
        "weights along K that share a scale: 16 to 256, or 0 (default) for one "
        "scale per channel"},
       {"zero-point", "KIND", "none (default), integer or float"},
+      {"scale-window", "",
+       "the scales of each channel keep within the octaves that 8-bit "
+       "activations' type has room for (mxfp4 with float8 activations): faster"},
       {"bias", "", "the layer adds a bias"},
       {"batch-invariant", "",
        "a row of activations gives the same bits of output whatever rows it is "
@@ -181,6 +185,7 @@ absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args) {
   HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> a_group,
                         args.Int("a-group", 0, kMaxDimension));
   problem.layer.a_group = a_group.value_or(0);
+  problem.layer.b_scale_window = args.Has("scale-window");
   if (is_preset) {
     HONE_RETURN_IF_ERROR(ApplyPreset(args.Get("b"), problem.layer));
   }

@@ -74,6 +74,7 @@ v1::LayerConfig ToProto(const LayerConfig& layer) {
   out.set_b_scale(EnumToProto<v1::ScaleGranularity>(layer.b_scale));
   out.set_b_group(layer.b_group);
   out.set_b_group_n(layer.b_group_n);
+  out.set_b_scale_window(layer.b_scale_window);
   out.set_a_scale(EnumToProto<v1::InputScale>(layer.a_scale));
   out.set_a_group(layer.a_group);
   out.set_zero_point(EnumToProto<v1::ZeroPoint>(layer.zero_point));
@@ -101,6 +102,7 @@ LayerConfig FromProto(const v1::LayerConfig& layer, absl::string_view path,
       layer.b_scale(), {defaults.b_scale}, at("b_scale"), errors);
   out.b_group = layer.b_group();
   out.b_group_n = layer.b_group_n();
+  out.b_scale_window = layer.b_scale_window();
   out.a_scale = EnumFromProto<InputScale>(layer.a_scale(), {defaults.a_scale},
                                           at("a_scale"), errors);
   out.a_group = layer.a_group();

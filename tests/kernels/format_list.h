@@ -119,6 +119,10 @@ inline std::vector<LayerConfig> NarrowFormats(int64_t n, int64_t k,
   const auto add = [&](LayerConfig layer) {
     if (!CheckWeightFormat(layer).ok()) return;
     ScaleInput(layer, all.size());
+    if (layer.b_scale_window && layer.a_scale == InputScale::kGroup) {
+      layer.a_scale = InputScale::kToken;
+      layer.a_group = 0;
+    }
     // Outputs are of either type.
     layer.c = all.size() % 2 == 0 ? kFloat16 : kBfloat16;
     all.push_back(layer);
@@ -137,6 +141,11 @@ inline std::vector<LayerConfig> NarrowFormats(int64_t n, int64_t k,
   for (const char* preset : {"mxfp4", "mxfp8", "nvfp4"}) {
     LayerConfig layer = MakeLayer(n, k, a, kInt4, {kChannel, kFloat16});
     if (!ApplyPreset(preset, layer).ok()) std::abort();
+    add(layer);
+    if (layer.b_scale_type != kFloat8e8m0) continue;
+    // With scales of A that leave room for it.
+    layer.b_scale_window = true;
+    add(layer);
     add(layer);
   }
   return all;

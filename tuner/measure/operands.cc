@@ -63,6 +63,12 @@ generator::WeightFormat GeneratorFormat(const LayerConfig& layer) {
   format.entry_scale_bytes = static_cast<int>(w.scale_bytes_per_entry);
   format.tensor_scale = w.tensor_scale ? 1 : 0;
   format.tensor_offset = w.tensor_offset;
+  // No scale is below a quarter of the base, or above four times it.
+  format.window_code = w.window
+                           ? static_cast<int>(layer.b_scale_type.Encode(
+                                 0.25 * static_cast<double>(ScaleBase(layer))))
+                           : 0;
+  format.window_offset = w.window_offset;
   return format;
 }
 

@@ -23,8 +23,9 @@ template <typename Config, typename Warp>
 class OutputScales {
  public:
   // Scales of whole rows of B; groups have theirs in the mainloop.
+  // But of a window the channel's least, which the others are relative to.
   static constexpr bool kChannel =
-      Config::kGroup == 0 && Config::kEntryScaleBytes > 0;
+      Config::kWindow || (Config::kGroup == 0 && Config::kEntryScaleBytes > 0);
   static constexpr bool kToken = Config::kAScale == AScale::kToken;
   // The power of two that the mainloop leaves (numeric/).
   static constexpr int kExponent =
@@ -149,7 +150,9 @@ class OutputScales {
 
   static __device__ __forceinline__ u32 LoadChannel(const u8* scales, int n) {
     const u8* entry = scales + n / layout::kUnitRows * Config::kEntryBytes;
-    if constexpr (Config::kBlockScale) {
+    if constexpr (Config::kWindow) {
+      return ptx::LoadConstant1(scales + Config::kWindowOffset + n);
+    } else if constexpr (Config::kBlockScale) {
       return ptx::LoadConstant4(entry);
     } else {
       const u8* scale = entry + layout::LaneOrder(n) * (Scale::kBits / 8);

@@ -157,10 +157,10 @@ __device__ __forceinline__ void MmaSyncGemm(const u8* a, const u8* a_scales,
                                   tile.tile_m * Config::kBlockM,
                                   tile.tile_n * Ring::kUnitsN);
   WarpTile<Config> warp;
-  warp.LoadChannelZeros(
-      scales +
-          static_cast<u64>(tile.tile_n) * Ring::kUnitsN * Config::kEntryBytes,
-      TileLoader<Config>::kTotalUnitsN - tile.tile_n * Ring::kUnitsN);
+  warp.Begin(scales + static_cast<u64>(tile.tile_n) * Ring::kUnitsN *
+                          Config::kEntryBytes,
+             TileLoader<Config>::kTotalUnitsN - tile.tile_n * Ring::kUnitsN,
+             scales + Config::kWindowOffset + tile.tile_n * Config::kBlockN);
   const OutputScales<Config, WarpTile<Config>> output_scales(
       warp, tile.tile_m * Config::kBlockM, tile.tile_n * Config::kBlockN, m,
       scales, a_scales, bias);

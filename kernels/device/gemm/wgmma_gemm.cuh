@@ -152,9 +152,11 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
   constexpr int kUnits = TmaStage<Config>::kUnitsN;
   constexpr int kTotalUnits = static_cast<int>(
       layout::RoundUp(Config::kN, layout::kUnitRows) / layout::kUnitRows);
-  warpgroup.Begin(arguments.scales + static_cast<u64>(tile.tile_n) * kUnits *
-                                         Config::kEntryBytes,
-                  kTotalUnits - tile.tile_n * kUnits);
+  warpgroup.Begin(
+      arguments.scales +
+          static_cast<u64>(tile.tile_n) * kUnits * Config::kEntryBytes,
+      kTotalUnits - tile.tile_n * kUnits,
+      arguments.scales + Config::kWindowOffset + tile.tile_n * Config::kBlockN);
   const OutputScales<Config, Warpgroup> scales(
       warpgroup, tile.tile_m * Config::kBlockM, tile.tile_n * Config::kBlockN,
       arguments.m, arguments.scales, arguments.a_scales, arguments.bias);

@@ -48,6 +48,12 @@
 //                magnitude in the low bits and their sign in the top one: a
 //                float16 or float8 subnormal.
 //
+//   kTable       float4e2m1 beside 8-bit floats, for lookups (numeric/
+//                windowed.cuh): a word has the codes of two registers, part i
+//                of register R with its lower three bits at 16·(R % 2) + 4·i.
+//                Signs are the top bits of bytes in one shift: bit 8·i + 7, or
+//                8·i + 3 for odd R.
+//
 // Symmetric integers are stored offset by half their range where w is 16, as
 // two's complement where it is less.
 //
@@ -66,7 +72,9 @@
 // (1 for channel scales). An entry holds the 64 scales of a unit's rows (or for
 // block scales the one float32, four times), then their 64 zero points, both in
 // lane order: row r lies at 16·(r/16) + 2·(r%8) + (r/8)%2, so rows g and g + 8
-// of a block are one pair. The tensor scale, a float32, follows the last entry.
+// of a block are one pair. The tensor scale, a float32, follows the last entry;
+// or, where the scales of a channel keep within a window of octaves, the code
+// of each channel's least scale, [N padded to 64] bytes.
 #ifndef HONE_DEVICE_MEMORY_PACKED_LAYOUT_CUH_
 #define HONE_DEVICE_MEMORY_PACKED_LAYOUT_CUH_
 
@@ -123,7 +131,7 @@ struct BitPlace {
 };
 
 // Where the codes lie, and their signs; see above.
-enum class CodeLayout : int { kPlain, kSplitSign, kCrossSign, kRows };
+enum class CodeLayout : int { kPlain, kSplitSign, kCrossSign, kRows, kTable };
 
 // The layout of a float with so many exponent bits, narrower than `width`.
 HONE_HOST_DEVICE constexpr CodeLayout FloatLayout(int width,
@@ -142,6 +150,11 @@ HONE_HOST_DEVICE constexpr BitPlace PlaceOf(int width, int bits,
                                             CodeLayout layout, int reg,
                                             int part, int j) {
   const int fields = Fields(width, bits);
+  if (layout == CodeLayout::kTable) {
+    const bool odd = reg % 2 != 0;
+    return {reg / 2,
+            j < 3 ? (odd ? 16 : 0) + 4 * part + j : 8 * part + (odd ? 3 : 7)};
+  }
   if (reg < FieldRegisters(width, bits)) {
     const int i = reg % fields;
     const bool sign = j == bits - 1;

@@ -26,6 +26,7 @@
 #include "kernels/device/mma/sums.cuh"
 #include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/numeric/float16.cuh"
+#include "kernels/device/numeric/windowed.cuh"
 #include "kernels/device/ptx/core.cuh"
 #include "kernels/device/ptx/mma_sync.cuh"
 
@@ -51,10 +52,24 @@ class WarpTile {
     warp_k_ = warp / (Config::kWarpsN * Config::kWarpsM);
   }
 
-  // Zero points of a layer without groups, which the mainloop never reloads;
+  // What the mainloop never reloads: zero points of a layer without groups, and
+  // channels' least scales, `least`, where scales keep within a window.
   // `entries` are those of the tile's first unit, `units` what is left of them.
-  __device__ __forceinline__ void LoadChannelZeros(const u8* entries,
-                                                   int units) {
+  __device__ __forceinline__ void Begin(const u8* entries, int units,
+                                        const u8* least) {
+    if constexpr (Config::kWindow) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        u32 low = 0;
+        u32 high = 0;
+        if (UnitOf(i) < units) {
+          const u8* row = least + BlockChannel(i) + lane_ / 4;
+          low = ptx::LoadConstant1(row);
+          high = ptx::LoadConstant1(row + 8);
+        }
+        tables_[i] = Weight::template Base<Type>(low, high);
+      }
+    }
     if constexpr (kHasZero && !kGrouped) {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
@@ -223,7 +238,7 @@ class WarpTile {
       } else {
         scales_[i] = ptx::LoadShared4(pair);
       }
-      if constexpr (kScaleBefore) {
+      if constexpr (kScaleBefore && !Config::kWindow) {
         scales_[i] = Scale::template Pair<Type>(scales_[i]);
       }
       if constexpr (kHasZero) {
@@ -386,11 +401,14 @@ class WarpTile {
       ptx::LoadMatrix4(w, stage + S::kBOffset +
                               S::template RowOffset<Config::kBlockN>(
                                   at / 4, row, at % 4 * 2 + lane_ / 16));
+    } else if constexpr (Config::kWindow) {
+      Weight::template Fragment<kStep>(
+          words, Weight::template Scaled<Type>(tables_[i], scales_[i]), w);
     } else {
       DequantFragment<Weight, Type, Config::kExactWeights, kStep>(
           words, zeros_[kHasZero ? i : 0], w);
     }
-    if constexpr (kScaleBefore) {
+    if constexpr (kScaleBefore && !Config::kWindow) {
       const u32 low = ptx::Permute(scales_[i], 0, 0x1010);
       const u32 high = ptx::Permute(scales_[i], 0, 0x3232);
       w[0] = Type::Mul2(w[0], low);
@@ -436,6 +454,7 @@ class WarpTile {
   u32 scales_[kGrouped ? kBlocks : 1];
   // Of the current group, tokens 2t and 2t + 1 of each tile.
   float a_scales_[kAGrouped ? kTokens : 1][2];
+  TablePair tables_[Config::kWindow ? kBlocks : 1];
   ZeroPair zeros_[kHasZero ? kBlocks : 1];
   int lane_;
   int warp_m_;

@@ -30,6 +30,7 @@
 #include "kernels/device/mma/sums.cuh"
 #include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/numeric/float16.cuh"
+#include "kernels/device/numeric/windowed.cuh"
 #include "kernels/device/ptx/cluster.cuh"
 #include "kernels/device/ptx/core.cuh"
 #include "kernels/device/ptx/mbarrier.cuh"
@@ -58,8 +59,23 @@ class WarpgroupTile {
 
   // Starts a tile whose first entries are `entries`, of which there are
   // `units` left along N: the zero points of a layer without groups come from
-  // them.
-  __device__ __forceinline__ void Begin(const u8* entries, int units) {
+  // them. `least` are its channels' least scales, where scales keep within a
+  // window.
+  __device__ __forceinline__ void Begin(const u8* entries, int units,
+                                        const u8* least) {
+    if constexpr (Config::kWindow) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        u32 low = 0;
+        u32 high = 0;
+        if (UnitOf(i) < units) {
+          const u8* row = least + BlockChannel(i) + lane_ / 4;
+          low = ptx::LoadConstant1(row);
+          high = ptx::LoadConstant1(row + 8);
+        }
+        tables_[i] = Weight::template Base<Type>(low, high);
+      }
+    }
     SetZero(sum_);
     if constexpr (kPartial) {
 #pragma unroll
@@ -453,20 +469,28 @@ class WarpgroupTile {
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
         u32(&w)[4] = a[kInBatch][i];
-        ZeroPair zero = zeros_[kHasZero ? i : 0];
-        if constexpr (kHasZero && kGrouped) {
-          zero = Zero::template Pair<Type>(unit.zeros[kEntry][i]);
-        }
-        DequantFragment<Weight, Type, Config::kExactWeights, kUnitStep>(
-            unit.words[i], zero, w);
-        if constexpr (kScaleBefore) {
-          const u32 scales = Scale::template Pair<Type>(unit.scales[kEntry][i]);
-          const u32 low = ptx::Permute(scales, 0, 0x1010);
-          const u32 high = ptx::Permute(scales, 0, 0x3232);
-          w[0] = Type::Mul2(w[0], low);
-          w[1] = Type::Mul2(w[1], high);
-          w[2] = Type::Mul2(w[2], low);
-          w[3] = Type::Mul2(w[3], high);
+        if constexpr (Config::kWindow) {
+          Weight::template Fragment<kUnitStep>(
+              unit.words[i],
+              Weight::template Scaled<Type>(tables_[i], unit.scales[kEntry][i]),
+              w);
+        } else {
+          ZeroPair zero = zeros_[kHasZero ? i : 0];
+          if constexpr (kHasZero && kGrouped) {
+            zero = Zero::template Pair<Type>(unit.zeros[kEntry][i]);
+          }
+          DequantFragment<Weight, Type, Config::kExactWeights, kUnitStep>(
+              unit.words[i], zero, w);
+          if constexpr (kScaleBefore) {
+            const u32 scales =
+                Scale::template Pair<Type>(unit.scales[kEntry][i]);
+            const u32 low = ptx::Permute(scales, 0, 0x1010);
+            const u32 high = ptx::Permute(scales, 0, 0x3232);
+            w[0] = Type::Mul2(w[0], low);
+            w[1] = Type::Mul2(w[1], high);
+            w[2] = Type::Mul2(w[2], low);
+            w[3] = Type::Mul2(w[3], high);
+          }
         }
       }
       Dequantize<kStep, kInBatch + 1>(unit, a);
@@ -615,6 +639,8 @@ class WarpgroupTile {
   Sum sum_[kBlocks][kTokens][4];
   // Products not yet in the accumulators.
   Sums<Partial> partial_[kPartialSets];
+  // Of each block's rows, where scales keep within a window.
+  TablePair tables_[Config::kWindow ? kBlocks : 1];
   // Of channels, where zero points do not come with each group.
   ZeroPair zeros_[kHasZero ? kBlocks : 1];
   RingBarriers barriers_;

@@ -209,6 +209,25 @@ TEST(WgmmaGemmTest, NarrowPacked) {
         H200(), {13}, 5);
 }
 
+// Power-of-two scales in the weights, where they keep within a window.
+TEST(WgmmaGemmTest, WindowedScales) {
+  const std::string layer =
+      "a=float8e4m3,a_scale=token,b=float4e2m1,b_group=32,b_scale=group,"
+      "b_scale_type=float8e8m0,b_scale_window=1,";
+  Prove(Parsed(layer + "bias=1,k=528,n=200"),
+        Tile(40, 256, 128, 32, 128, "mmas_in_flight=2,stages=2"), H200(), {40},
+        1);
+  Prove(Parsed(layer + "k=1024,n=72"),
+        Tile(8, 64, 512, 16, 128, "mmas_in_flight=2,stages=2"), H200(), {1, 7},
+        2);
+  Prove(Parsed("a=float8e5m2,a_scale=none,b=float4e2m1,b_group=128,"
+               "b_scale=group,b_scale_type=float8e8m0,b_scale_window=1,"
+               "k=592,n=128"),
+        Tile(32, 128, 128, 16, 128,
+             "mmas_in_flight=2,stages=3,split=split_k,split_k=2"),
+        H200(), {31}, 3);
+}
+
 uint32_t TestSeed() {
   const char* text = std::getenv("HONE_TEST_SEED");
   return text == nullptr

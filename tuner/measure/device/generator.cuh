@@ -48,6 +48,9 @@ struct WeightFormat {
   int entry_scale_bytes;
   int tensor_scale;
   long long tensor_offset;
+  // The channels' least scale code, where they follow the entries (0: none).
+  int window_code;
+  long long window_offset;
 };
 
 // The scales of A, row-major: rows `row_stride` apart (0: all rows share one),

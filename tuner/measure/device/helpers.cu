@@ -168,6 +168,12 @@ extern "C" __global__ void hone_fill_scales(unsigned char* out, U64 n_padded,
                        format.bits));
     }
   }
+  if (format.window_code != 0) {
+    for (U64 i = GlobalThread(); i < n_padded; i += GridThreads()) {
+      out[format.window_offset + i] =
+          static_cast<unsigned char>(format.window_code);
+    }
+  }
   if (format.tensor_scale != 0 && GlobalThread() == 0) {
     PutPair(out + format.tensor_offset, 0, 32, FloatToBits(tensor), 0);
   }
