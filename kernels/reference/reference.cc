@@ -41,10 +41,10 @@ double WeightRounding(const LayerConfig& layer) {
 // which float32 sums follow, or all.
 int64_t PartialColumns(const LayerConfig& layer) {
   int64_t columns = layer.k;
-  for (const int64_t group : {WeightLayoutOf(layer).group, layer.a_group}) {
-    if (group != 0) columns = std::min(columns, group);
-  }
-  return columns;
+  const int64_t group = WeightLayoutOf(layer).group;
+  // Scales that go into weights leave sums alone.
+  if (group != 0 && ScalesNeedFloat32(layer)) columns = group;
+  return layer.a_group == 0 ? columns : std::min(columns, layer.a_group);
 }
 
 }  // namespace

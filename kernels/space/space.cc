@@ -66,8 +66,11 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
   const int64_t fragments =
       direct ? 0 : blocks * 4 * MmaBatch(problem, config) * sets;
   const int64_t words = direct ? 0 : blocks * problem.layer.b.bits();
-  const int64_t scales =
-      WeightLayoutOf(problem.layer).group == 0 ? 0 : blocks * 2;
+  const WeightLayout weights = WeightLayoutOf(problem.layer);
+  // Lookup tables of a window's scales, of rows and of the group.
+  const int64_t scales = weights.group == 0 ? 0
+                         : weights.window   ? blocks * 8
+                                            : blocks * 2;
   const int64_t zeros =
       problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
   const int64_t mainloop = sums * (1 + PartialSets(problem, config)) +
