@@ -77,11 +77,13 @@ absl::Status AsFieldViolation(const absl::Status& status,
   return errors.ToStatus();
 }
 
-absl::Status WithReason(absl::Status status, absl::string_view reason) {
+absl::Status WithReason(absl::Status status, absl::string_view reason,
+                        const std::map<std::string, std::string>& metadata) {
   if (status.ok()) return status;
   google::rpc::ErrorInfo info;
   info.set_reason(std::string(reason));
   info.set_domain(kDomain);
+  info.mutable_metadata()->insert(metadata.begin(), metadata.end());
   SetPayload(info, status);
   return status;
 }
@@ -102,6 +104,12 @@ std::string ReasonOf(const absl::Status& status) {
   if (const auto info = Payload<google::rpc::ErrorInfo>(status))
     return info->reason();
   return absl::StatusCodeToString(status.code());
+}
+
+std::map<std::string, std::string> MetadataOf(const absl::Status& status) {
+  const auto info = Payload<google::rpc::ErrorInfo>(status);
+  if (!info) return {};
+  return {info->metadata().begin(), info->metadata().end()};
 }
 
 std::vector<FieldViolation> ViolationsOf(const absl::Status& status) {

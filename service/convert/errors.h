@@ -4,6 +4,7 @@
 #ifndef HONE_SERVICE_CONVERT_ERRORS_H_
 #define HONE_SERVICE_CONVERT_ERRORS_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,13 +44,18 @@ class FieldErrors {
 absl::Status AsFieldViolation(const absl::Status& status,
                               absl::string_view prefix);
 
-// `status` with an UPPER_SNAKE reason for programs. OK stays OK.
-absl::Status WithReason(absl::Status status, absl::string_view reason);
+// `status` with an UPPER_SNAKE reason for programs, in place of the one it has.
+// OK stays OK.
+absl::Status WithReason(
+    absl::Status status, absl::string_view reason,
+    const std::map<std::string, std::string>& metadata = {});
 // Adds when to try again.
 absl::Status WithRetry(absl::Status status, absl::Duration delay);
 
 // The reason, or the code's name when none was given. Empty for OK.
 std::string ReasonOf(const absl::Status& status);
+// What goes with the reason; see the API for its keys.
+std::map<std::string, std::string> MetadataOf(const absl::Status& status);
 std::vector<FieldViolation> ViolationsOf(const absl::Status& status);
 // Zero when there is none.
 absl::Duration RetryDelayOf(const absl::Status& status);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,14 +43,6 @@ bool AllLegal(const DispatchTable& table, const Problem& problem,
                      });
 }
 
-// Why there is no kernel, as an error of the request.
-absl::Status CheckHasKernel(const Problem& problem, const DeviceSpec& device) {
-  const absl::Status status = CheckProblem(problem, device);
-  if (absl::IsInvalidArgument(status))
-    return AsFieldViolation(status, "problem.");
-  return WithReason(status, "NO_KERNEL");
-}
-
 // "driver 580.65 here, 570.12 measured", one a field.
 std::vector<std::string> SoftDifferences(const DeviceSpec& here,
                                          const DeviceSpec& measured) {
@@ -68,6 +62,22 @@ std::vector<std::string> SoftDifferences(const DeviceSpec& here,
 }
 
 }  // namespace
+
+absl::Status CheckHasKernel(const Problem& problem, const DeviceSpec& device) {
+  const absl::Status status = CheckProblem(problem, device);
+  if (absl::IsInvalidArgument(status))
+    return AsFieldViolation(status, "problem.");
+  if (status.ok() || HasActivation(problem.layer.a, device))
+    return WithReason(status, "NO_KERNEL");
+  const absl::StatusOr<Fallback> next = NextComputable(problem, device);
+  return WithReason(
+      status, "NO_KERNEL",
+      next.ok()
+          ? std::map<std::string, std::string>{{"field", "problem.layer.a"},
+                                               {"next_problem",
+                                                next->problem.ToString()}}
+          : std::map<std::string, std::string>{});
+}
 
 LookupIndex::LookupIndex(std::vector<StoredTable> tables, int64_t revision,
                          std::string source_closure)

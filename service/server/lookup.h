@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "db/store.h"
 #include "kernels/config/device_spec.h"
@@ -73,6 +74,11 @@ class LookupIndex {
   absl::flat_hash_map<std::string, std::vector<size_t>> same_problem_;
   absl::flat_hash_map<std::string, std::vector<size_t>> same_types_;
 };
+
+// Why there is no kernel, as an error of the request: field violations where it
+// is not valid, else the reason NO_KERNEL, with what the device computes in
+// instead (NextComputable of kernels/space) where there is such a thing.
+absl::Status CheckHasKernel(const Problem& problem, const DeviceSpec& device);
 
 // The table of HeuristicDefault() over the default ladder, without evidence.
 DispatchTable HeuristicTable(const Problem& problem, const DeviceSpec& device);

@@ -13,6 +13,7 @@
 #include "service/convert/enum_convert.h"
 #include "service/convert/grpc_status.h"
 #include "service/convert/table_convert.h"
+#include "service/server/lookup.h"
 #include "service/server/requests.h"
 
 namespace hone {
@@ -121,11 +122,7 @@ absl::Status TuningServiceImpl::Tune(
     grpc::ServerWriter<v1::TuneLayerResponse>* writer) {
   HONE_ASSIGN_OR_RETURN(const TuneRequest tune, TuneRequestFromProto(request));
   HONE_RETURN_IF_ERROR(parts_.can_tune);
-  if (const absl::Status legal = CheckProblem(tune.problem, *parts_.device);
-      !legal.ok()) {
-    return absl::IsInvalidArgument(legal) ? AsFieldViolation(legal, "problem.")
-                                          : WithReason(legal, "NO_KERNEL");
-  }
+  HONE_RETURN_IF_ERROR(CheckHasKernel(tune.problem, *parts_.device));
   const absl::Cleanup leave = [this] { --tune_callers_; };
   if (++tune_callers_ > parts_.max_tune_callers) {
     return WithReason(WithRetry(absl::ResourceExhaustedError(absl::StrCat(

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 TEST(Errors, DetailsMakeTheRoundTrip) {
   FieldErrors errors;
@@ -49,6 +50,19 @@ TEST(Errors, ThereIsAlwaysExactlyOneErrorInfo) {
     }
     EXPECT_EQ(infos, 1);
   }
+}
+
+TEST(Errors, MetadataGoesWithTheReason) {
+  const absl::Status sent =
+      WithReason(absl::UnimplementedError("no kernel"), "NO_KERNEL",
+                 {{"field", "problem.layer.a"}, {"next_problem", "a=float16"}});
+  const absl::Status got = StatusFromErrorDetails(sent.code(), sent.message(),
+                                                  SerializeErrorDetails(sent));
+  EXPECT_EQ(ReasonOf(got), "NO_KERNEL");
+  EXPECT_THAT(MetadataOf(got), ElementsAre(Pair("field", "problem.layer.a"),
+                                           Pair("next_problem", "a=float16")));
+  EXPECT_THAT(MetadataOf(WithReason(got, "OTHER")), IsEmpty());
+  EXPECT_THAT(MetadataOf(absl::NotFoundError("plain")), IsEmpty());
 }
 
 TEST(Errors, ValidationMessagesBecomeViolations) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -424,6 +426,28 @@ TEST(Service, BadRequestsNameTheirFields) {
   const absl::Status unimplemented = daemon.GetConfig(no_kernel, 1).status();
   EXPECT_EQ(unimplemented.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(ReasonOf(unimplemented), "NO_KERNEL");
+  EXPECT_TRUE(MetadataOf(unimplemented).empty());
+}
+
+// A program that gets NO_KERNEL for its activations can ask again with what the
+// error names, and gets an answer.
+TEST(Service, NoKernelForTheActivationsNamesTheProblemToAskForInstead) {
+  TestDaemon daemon;
+  Problem problem = SmallProblem();
+  problem.layer.a = problem.layer.b = kFloat4e2m1;
+  problem.layer.a_scale = InputScale::kToken;
+  for (const absl::Status& status :
+       {daemon.GetConfig(problem, 1).status(),
+        daemon.Tune(daemon.TuneRequestFor(problem, TestId(1))).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(ReasonOf(status), "NO_KERNEL");
+    std::map<std::string, std::string> metadata = MetadataOf(status);
+    EXPECT_EQ(metadata["field"], "problem.layer.a");
+    const auto next = Problem::Parse(metadata["next_problem"]);
+    ASSERT_TRUE(next.ok()) << next.status();
+    EXPECT_EQ(next->layer.a, kFloat8e4m3);
+    EXPECT_TRUE(daemon.GetConfig(*next, 1).ok());
+  }
 }
 
 TEST(Service, RequestsOverOneMebibyteAreRefused) {
