@@ -141,11 +141,14 @@ std::vector<TensorMap> TensorMaps(const Problem& problem,
   TensorMap scales;
   scales.buffer = BufferRole::kBScale;
   scales.element = Element::kU64;
+  // What the CTAs of a cluster send each other is aligned to 128 bytes.
+  const int64_t groups = CeilDiv(config.block_k, packed.group);
+  const bool shared = rows * groups * packed.entry_bytes % 128 == 0;
   scales.dims = {u(packed.entry_bytes / 8), u(packed.groups), u(units_n)};
   scales.strides = {u(packed.entry_bytes),
                     u(packed.entry_bytes * packed.groups)};
-  scales.box = {box(packed.entry_bytes / 8),
-                box(CeilDiv(config.block_k, packed.group)), box(rows)};
+  scales.box = {box(packed.entry_bytes / 8), box(groups),
+                box(shared ? rows : config.block_n / 64)};
   scales.element_strides = {1, 1, 1};
   maps.push_back(scales);
   return maps;
@@ -343,6 +346,7 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kSplitK", config.split_k);
   constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
   constant("kInvariant", problem.compute.batch_invariant);
+  constant("kTokenRows", TokenRows(config));
   constant("kClusterM", config.cluster_m);
   constant("kClusterN", config.cluster_n);
   constant("kClusterSplit", ClusterSplit(config));
@@ -355,7 +359,8 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
     constant("kBulkWeights", BulkWeights(problem, config));
     constant("kProducerRegisters", registers.producer);
     constant("kMathRegisters", registers.reassigned ? registers.math : 0);
-    absl::StrAppend(&s, RenderWgmmaWrapper(layer, config.block_m));
+    absl::StrAppend(&s, RenderWgmmaWrapper(layer, WgmmaColumnsOf(config),
+                                           TokenRows(config)));
   }
   absl::StrAppend(&s, "  using AType = ", types.a,
                   ";\n  using CType = ", TypeName(layer, layer.c),

@@ -20,10 +20,11 @@ absl::string_view OperandName(DataType type, bool is_unsigned) {
 
 }  // namespace
 
-std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t tokens) {
+std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t columns,
+                               bool token_rows) {
   const bool integer = layer.a.is_integer();
   const bool direct = WeightLayoutOf(layer).direct();
-  const int64_t sums = tokens / 2;
+  const int64_t sums = columns / 2;
   std::vector<std::string> names;
   std::vector<std::string> outputs;
   for (int64_t i = 0; i < sums; ++i) {
@@ -31,13 +32,13 @@ std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t tokens) {
     outputs.push_back(absl::StrCat("\"+", integer ? "r" : "f", "\"(d[", i / 4,
                                    "][", i % 4, "])"));
   }
-  // The operands after the sums: w, x, whether to add to d, and where the type
-  // has them the signs and transpositions.
-  std::string w = absl::StrCat("%", sums);
+  // The operands after the sums: rows, columns, whether to add to d, and where
+  // the type has them the signs and transpositions.
+  std::string rows = absl::StrCat("%", sums);
   int64_t next = sums + 1;
   if (!direct) {
-    w = absl::StrCat("{%", sums, ",%", sums + 1, ",%", sums + 2, ",%", sums + 3,
-                     "}");
+    rows = absl::StrCat("{%", sums, ",%", sums + 1, ",%", sums + 2, ",%",
+                        sums + 3, "}");
     next = sums + 4;
   }
   const absl::string_view flags = integer               ? ""
@@ -48,17 +49,19 @@ std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t tokens) {
       "    template <bool kAccumulate>\n"
       "    static __device__ __forceinline__ void Run(\n"
       "        ",
-      integer ? "int" : "float", " (&d)[", tokens / 8, "][4], ",
-      direct ? "hone::u64 w" : "const hone::u32 (&w)[4]", ", hone::u64 x) {\n",
-      "      asm volatile(\"wgmma.mma_async.sync.aligned.m64n", tokens, "k",
+      integer ? "int" : "float", " (&d)[", columns / 8, "][4], ",
+      direct ? "hone::u64 rows" : "const hone::u32 (&rows)[4]",
+      ", hone::u64 columns) {\n",
+      "      asm volatile(\"wgmma.mma_async.sync.aligned.m64n", columns, "k",
       256 / layer.a.bits(), integer ? ".s32." : ".f32.",
-      OperandName(layer.a, HasUnsignedOperand(layer)), ".",
-      OperandName(layer.a, false), " {", absl::StrJoin(names, ","), "}, ", w,
-      ", %", next, ", %", next + 1, flags,
-      ";\"\n          : ", absl::StrJoin(outputs, ","), "\n          : ",
-      direct ? "\"l\"(w)"
-             : "\"r\"(w[0]), \"r\"(w[1]), \"r\"(w[2]), \"r\"(w[3])",
-      ",\n            \"l\"(x), \"n\"(kAccumulate ? 1 : 0));\n"
+      OperandName(layer.a, HasUnsignedOperand(layer) && !token_rows), ".",
+      OperandName(layer.a, HasUnsignedOperand(layer) && token_rows), " {",
+      absl::StrJoin(names, ","), "}, ", rows, ", %", next, ", %", next + 1,
+      flags, ";\"\n          : ", absl::StrJoin(outputs, ","), "\n          : ",
+      direct ? "\"l\"(rows)"
+             : "\"r\"(rows[0]), \"r\"(rows[1]), \"r\"(rows[2]), "
+               "\"r\"(rows[3])",
+      ",\n            \"l\"(columns), \"n\"(kAccumulate ? 1 : 0));\n"
       "    }\n"
       "  };\n");
 }

@@ -9,13 +9,14 @@
 
 namespace hone {
 
-// `struct Mma` with Run<kAccumulate>(d, w, x): d (+)= w · x for 64 channels and
-// 32 bytes of K by `tokens` of the layer's activations, in float32 or int32. w
-// is a fragment in registers, or a descriptor where the layer's codes are
-// operands as they are; x a descriptor; both of K-major shared memory. `tokens`
-// is one of the sizes that WgmmaTokens() of kernels/space allows. For a
-// kernel's Config.
-std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t tokens);
+// `struct Mma` with Run<kAccumulate>(d, rows, columns): d (+)= rows · columns
+// for 64 rows and 32 bytes of K by `columns`, in float32 or int32. Rows are
+// channels and columns tokens, or (token_rows) the reverse. Rows are a fragment
+// in registers, or a descriptor where the layer's codes are operands as they
+// are; columns a descriptor; both of K-major shared memory. `columns` is one of
+// the sizes that WgmmaColumns() of kernels/space allows. For a kernel's Config.
+std::string RenderWgmmaWrapper(const LayerConfig& layer, int64_t columns,
+                               bool token_rows);
 
 }  // namespace hone
 

@@ -137,8 +137,10 @@ struct TuningConfig {
   // Tile of one warp; (block_m / warp_m) · (block_n / warp_n) ·
   // (block_k / warp_k) warps of the CTA compute, and warps that share (m, n)
   // are summed in a fixed order through shared memory. With wgmma four warps
-  // are a warpgroup, which has the tokens and columns of each of them and the
-  // channels of all.
+  // are a warpgroup, whose MMA has 64 rows, 16 a warp. Rows are channels: a warp
+  // has 16 or 32 of them and all tokens of the tile (warp_m = block_m). Or, for
+  // weights that are operands as they are, rows are tokens: a warp has 16 or 32
+  // of them and all channels of the tile (warp_n = block_n).
   int64_t warp_m = 16;
   int64_t warp_n = 64;
   int64_t warp_k = 64;

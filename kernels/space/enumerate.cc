@@ -99,6 +99,32 @@ void EnumerateMmaSync(const Problem& problem, const DeviceSpec& device,
   }
 }
 
+// Those whose MMAs have tokens as rows: warpgroups along tokens or, for one
+// block of them, along K.
+void AddTokenRowTiles(int64_t max_m, TuningConfig t,
+                      std::vector<TuningConfig>& tiles) {
+  for (const int64_t block_m : {64, 128, 192, 256}) {
+    // Not where half of them would be empty.
+    if (block_m / 2 >= max_m) continue;
+    for (const int64_t block_n : {64, 128, 192, 256}) {
+      for (const int64_t warp_m : {16, 32}) {
+        if (block_m % (4 * warp_m) != 0) continue;
+        for (const int64_t warps_k : {1, 2}) {
+          if (warps_k > 1 && block_m > 64) continue;
+          for (const int64_t warp_k : {128, 256}) {
+            t.block_m = block_m;
+            t.block_n = t.warp_n = block_n;
+            t.block_k = warp_k * warps_k;
+            t.warp_m = warp_m;
+            t.warp_k = warp_k;
+            tiles.push_back(t);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Tiles of wgmma: warpgroups along channels and, for few tokens, along K.
 std::vector<TuningConfig> WgmmaTiles(const Problem& problem, int64_t max_m) {
   const bool direct = WeightLayoutOf(problem.layer).direct();
@@ -139,6 +165,7 @@ std::vector<TuningConfig> WgmmaTiles(const Problem& problem, int64_t max_m) {
       }
     }
   }
+  if (direct) AddTokenRowTiles(max_m, t, tiles);
   return tiles;
 }
 

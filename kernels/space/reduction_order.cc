@@ -96,6 +96,10 @@ std::string BreaksInvariance(const Problem& problem, const DeviceSpec& device,
     broken = number("split_k", config.split_k, order.split_k);
   }
   if (!broken.empty()) return broken;
+  // Nobody says that wgmma rounds alike where tokens and channels change sides.
+  if (TokenRows(config)) {
+    return MustBe("warp_n", absl::StrCat(config.warp_n), "16 or 32");
+  }
   // Where in K a tile begins is its channels' to say
   // (kernels/device/schedule/tile_schedule.cuh).
   constexpr int64_t kTurnChannels = 256;

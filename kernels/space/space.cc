@@ -51,13 +51,22 @@ int64_t PartialSets(const Problem& problem, const TuningConfig& config) {
                                                                            : 1;
 }
 
+// Values of each channel that the epilogue scales with and adds.
+int64_t EpilogueWords(const Problem& problem) {
+  const WeightLayout weights = WeightLayoutOf(problem.layer);
+  return (weights.group == 0 && weights.has_scales() ? 1 : 0) +
+         (problem.layer.bias ? 1 : 0);
+}
+
 // Accumulators, dequantized fragments of the groups of MMAs in flight, weight
 // words of a unit, scales and zero points, and addresses and loop state; see
 // kernels/device/mma/warpgroup_tile.cuh.
 int64_t EstimateWgmmaRegisters(const Problem& problem,
                                const TuningConfig& config) {
-  const int64_t blocks = config.warp_n / 16;
-  const int64_t sums = blocks * config.block_m / 2;
+  const int64_t columns = WgmmaColumnsOf(config);
+  const int64_t blocks =
+      (TokenRows(config) ? config.warp_m : config.warp_n) / 16;
+  const int64_t sums = blocks * columns / 2;
   // Past two groups in flight ptxas wants one set of registers more, or it
   // serializes the MMAs (C7512).
   const int64_t flight = config.mmas_in_flight;
@@ -68,20 +77,26 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
   const int64_t words = direct ? 0 : blocks * problem.layer.b.bits();
   const WeightLayout weights = WeightLayoutOf(problem.layer);
   // Lookup tables of a window's scales, of rows and of the group.
-  const int64_t scales = weights.group == 0 ? 0
-                         : weights.window   ? blocks * 8
-                                            : blocks * 2;
+  int64_t scales = weights.group == 0 ? 0
+                   : weights.window   ? blocks * 8
+                                      : blocks * 2;
+  if (TokenRows(config)) {
+    // Of rows g and g + 8 by unit of 64 channels; and what the epilogue needs
+    // of channels and tokens.
+    scales = ScalesAfterMma(problem, config) ? blocks * columns / 32 : 0;
+    scales += EpilogueWords(problem) * columns / 32;
+    if (problem.layer.a_scale == InputScale::kToken) scales += blocks * 2;
+  }
   const int64_t zeros =
       problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
   const int64_t mainloop = sums * (1 + PartialSets(problem, config)) +
-                           fragments + words + scales + zeros + 36;
+                           fragments + words + scales + zeros +
+                           (TokenRows(config) ? 32 : 36);
   // The workspace's sums read four registers of each split, of up to four
   // fragments at a time.
   const int64_t summed =
       config.split_k > ClusterSplit(config)
-          ? std::min<int64_t>(blocks * config.block_m / 8, 4) * 4 *
-                    config.split_k +
-                40
+          ? std::min<int64_t>(blocks * columns / 8, 4) * 4 * config.split_k + 40
           : 0;
   return std::max(mainloop, summed);
 }
@@ -256,7 +271,18 @@ const std::vector<Rule>& WgmmaRules() {
        }},
       {"warpgroup_tokens",
        [](const Arguments& a) -> std::string {
-         if (!WgmmaTokens(a.problem.layer.a, a.config.block_m)) {
+         if (TokenRows(a.config)) {
+           if (a.config.warp_m != 16 && a.config.warp_m != 32) {
+             return MustBe("warp_m", a.config.warp_m,
+                           "16 or 32 for wgmma where warp_n is block_n");
+           }
+           return a.config.warps_m() % 4 == 0
+                      ? ""
+                      : MustBe("block_m", a.config.block_m,
+                               absl::StrCat("a multiple of the warpgroup's ",
+                                            a.config.warp_m * 4, " tokens"));
+         }
+         if (!WgmmaColumns(a.problem.layer.a, a.config.block_m)) {
            return MustBe("block_m", a.config.block_m,
                          a.problem.layer.a.is_integer()
                              ? "8, 24 or a multiple of 16, at most 256, for "
@@ -271,8 +297,27 @@ const std::vector<Rule>& WgmmaRules() {
        }},
       {"warpgroup_channels",
        [](const Arguments& a) -> std::string {
+         const WeightLayout w = WeightLayoutOf(a.problem.layer);
+         if (TokenRows(a.config)) {
+           if (!w.direct()) {
+             return MustBe("warp_n", a.config.warp_n,
+                           "16 or 32 for wgmma of packed weights");
+           }
+           if (w.group != 0 && !w.block) {
+             return MustBe("warp_n", a.config.warp_n,
+                           "16 or 32 for wgmma where each channel of B has "
+                           "scales of its groups");
+           }
+           return a.config.block_n % 64 == 0 && a.config.block_n <= 256
+                      ? ""
+                      : MustBe("block_n", a.config.block_n,
+                               "a multiple of 64, at most 256, for wgmma where "
+                               "warp_n is block_n");
+         }
          if (a.config.warp_n != 16 && a.config.warp_n != 32) {
-           return MustBe("warp_n", a.config.warp_n, "16 or 32 for wgmma");
+           return MustBe("warp_n", a.config.warp_n,
+                         w.direct() ? "16 or 32, or block_n, for wgmma"
+                                    : "16 or 32 for wgmma of packed weights");
          }
          return a.config.warps_n() % 4 == 0
                     ? ""
@@ -285,7 +330,7 @@ const std::vector<Rule>& WgmmaRules() {
          const int64_t warpgroups = a.config.math_threads() / 128;
          return warpgroups <= 4
                     ? ""
-                    : absl::StrCat("tuning.block_n and block_k make ",
+                    : absl::StrCat("tuning.block_* and warp_* make ",
                                    warpgroups,
                                    " warpgroups; there may be at most 4");
        }},
@@ -303,10 +348,12 @@ const std::vector<Rule>& WgmmaRules() {
          // ptxas compiles each instruction for the registers at launch,
          // whatever setmaxnreg adds (C7602): accumulators and about 30 more.
          const int64_t launch = RegistersOf(a.problem, a.config).launch;
-         const int64_t need = a.config.block_m / 2 + 32;
+         const int64_t columns = WgmmaColumnsOf(a.config);
+         const int64_t need = columns / 2 + 32;
          return need <= launch
                     ? ""
-                    : MustBe("block_m", a.config.block_m,
+                    : MustBe(TokenRows(a.config) ? "block_n" : "block_m",
+                             columns,
                              absl::StrCat("so small that a wgmma's ", need,
                                           " registers fit the ", launch,
                                           " that a thread starts with"));
@@ -335,19 +382,11 @@ const std::vector<Rule>& WgmmaRules() {
          }
          if (m == 1) return "";
          const int64_t rows = a.config.block_n / 64;
-         if (rows % m != 0) {
-           return MustBe("cluster_m", m,
-                         absl::StrCat("a divisor of the ", rows,
-                                      " times 64 channels of the tile"));
-         }
-         const WeightLayout w = WeightLayoutOf(a.problem.layer);
-         const int64_t groups =
-             w.group == 0 ? 0 : CeilDiv(a.config.block_k, w.group);
-         return rows / m * groups * w.entry_bytes % 128 == 0
+         return rows % m == 0
                     ? ""
                     : MustBe("cluster_m", m,
-                             "so small that the scales of a CTA's share are a "
-                             "multiple of 128 bytes");
+                             absl::StrCat("a divisor of the ", rows,
+                                          " times 64 channels of the tile"));
        }},
   };
   return *rules;
@@ -667,11 +706,17 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   if (StreamsTiles(config)) {
     // kernels/device/epilogue/streamed_epilogue.cuh
     const int64_t parts = ClusterSplit(config);
-    const int64_t part = config.block_m / parts;
-    const int64_t rows = part % 32 == 0 ? 32 : part % 16 == 0 ? 16 : 8;
+    const int64_t part = WgmmaColumnsOf(config) / parts;
+    const bool tokens = TokenRows(config);
+    const int64_t piece = tokens && part % 64 == 0 ? 64
+                          : part % 32 == 0         ? 32
+                          : part % 16 == 0         ? 16
+                                                   : 8;
+    const int64_t rows = tokens ? 16 : piece;
+    const int64_t columns = tokens ? piece : config.warp_n;
     const int64_t received = (parts - 1) * tile / parts * 4;
     memory = std::max(ring, received) +
-             config.warps_n() * rows * (config.warp_n * 2 + 16) + received;
+             config.math_threads() / 32 * rows * (columns * 2 + 16) + received;
   }
   return memory + 16 + barriers;
 }
@@ -719,16 +764,24 @@ int64_t MmaGroups(const Problem& problem, const TuningConfig& config) {
   return std::min<int64_t>(steps / MmaBatch(problem, config), 4);
 }
 
-bool WgmmaTokens(DataType a, int64_t tokens) {
-  if (tokens < 8 || tokens > 256 || tokens % 8 != 0) return false;
-  return !a.is_integer() || tokens % 16 == 0 || tokens <= 24;
+bool TokenRows(const TuningConfig& config) {
+  return UsesWgmma(config) && config.warp_n == config.block_n;
+}
+
+int64_t WgmmaColumnsOf(const TuningConfig& config) {
+  return TokenRows(config) ? config.block_n : config.block_m;
+}
+
+bool WgmmaColumns(DataType a, int64_t columns) {
+  if (columns < 8 || columns > 256 || columns % 8 != 0) return false;
+  return !a.is_integer() || columns % 16 == 0 || columns <= 24;
 }
 
 int64_t ClusterSplit(const TuningConfig& config) {
   const int64_t split = config.split_k;
   const bool fits = (split == 2 || split == 4) && config.warps_k() == 1 &&
                     split * config.cluster_m * config.cluster_n <= 8 &&
-                    config.block_m % (8 * split) == 0;
+                    WgmmaColumnsOf(config) % (8 * split) == 0;
   return UsesWgmma(config) && fits ? split : 1;
 }
 

@@ -88,9 +88,16 @@ int64_t MmaBatch(const Problem& problem, const TuningConfig& config);
 // sums are waited for.
 int64_t MmaGroups(const Problem& problem, const TuningConfig& config);
 
-// Whether wgmma has a shape for so many tokens of type A: multiples of 8 up to
+// Whether a wgmma's rows are tokens, and its columns channels: a warp has all
+// channels of the tile. Otherwise rows are channels, and columns tokens.
+bool TokenRows(const TuningConfig& config);
+
+// Columns of a wgmma of the config: block_m, or block_n with TokenRows().
+int64_t WgmmaColumnsOf(const TuningConfig& config);
+
+// Whether wgmma has a shape of so many columns for type A: multiples of 8 up to
 // 256; of 16, or 8 and 24, for integers (PTX ISA, "Matrix Shape" of wgmma).
-bool WgmmaTokens(DataType a, int64_t tokens);
+bool WgmmaColumns(DataType a, int64_t columns);
 
 // Whether warps of a wgmma kernel finish tiles on their own, because their sums
 // are whole; its CTAs may take several tiles.

@@ -24,7 +24,7 @@
 
 namespace hone {
 
-// Warp is WarpTile or WarpgroupTile.
+// Warp is WarpTile, WarpgroupTile or TokenWarpgroupTile.
 template <typename Config, typename Warp>
 class Epilogue {
  public:
@@ -198,17 +198,15 @@ class Epilogue {
   __device__ __forceinline__ void Finish(int f, const float (&v)[4]) const {
     float low[2];
     float high[2];
-    scales_.Apply(warp_.lane(), f / Warp::kTokens, f % Warp::kTokens, v, low,
+    scales_.Apply(warp_.lane(), f / Warp::kTiles, f % Warp::kTiles, v, low,
                   high);
     if constexpr (Warp::kStoresMatrices) {
-      // Lane l has the address of the eight channels, from the fragment's first
-      // or ninth, of token l % 8.
       const int lane = warp_.lane();
-      const u32 address = output_ + ((lane % 8 + warp_.token(f)) * kTileStride +
-                                     lane / 8 % 2 * 8 + warp_.channel(f)) *
-                                        2;
-      Warp::StoreTransposed(address, Type::Pack(low[0], low[1]),
-                            Type::Pack(high[0], high[1]));
+      const int row = warp_.token(f) + Warp::MatrixToken(lane);
+      const int column = warp_.channel(f) + Warp::MatrixChannel(lane);
+      Warp::StoreMatrices(output_ + (row * kTileStride + column) * 2,
+                          Type::Pack(low[0], low[1]),
+                          Type::Pack(high[0], high[1]));
     } else {
       const int column = warp_.channel(f) + warp_.lane() / 4;
       const int row = warp_.token(f) + warp_.lane() % 4 * 2;

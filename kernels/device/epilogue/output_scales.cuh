@@ -4,7 +4,8 @@
 // product's time: 8192 x 8192, M = 4096, W8A8 with token and channel scales.)
 //
 // Lane l holds tokens l, l + 32, ... of its warp, and channels likewise; a
-// fragment's are fetched with shuffles.
+// fragment's are fetched with shuffles. Where tokens are an MMA's rows
+// (kTokenRows), a lane holds its own.
 #ifndef HONE_DEVICE_EPILOGUE_OUTPUT_SCALES_CUH_
 #define HONE_DEVICE_EPILOGUE_OUTPUT_SCALES_CUH_
 
@@ -18,7 +19,7 @@ namespace hone {
 // Scales of A that the epilogue applies; those of groups are the mainloop's.
 enum class AScale : u8 { kNone, kTensor, kToken };
 
-// Warp is WarpTile or WarpgroupTile.
+// Warp is WarpTile, WarpgroupTile or TokenWarpgroupTile.
 template <typename Config, typename Warp>
 class OutputScales {
  public:
@@ -42,7 +43,12 @@ class OutputScales {
     if constexpr (kToken) {
 #pragma unroll
       for (int i = 0; i < kTokenWords; ++i) {
-        const int token = m0 + warp.warp_m() * Config::kWarpM + i * 32 + lane;
+        int token;
+        if constexpr (Config::kTokenRows) {
+          token = m0 + warp.BlockToken(i / 2) + i % 2 * 8 + lane / 4;
+        } else {
+          token = m0 + warp.warp_m() * Config::kWarpM + i * 32 + lane;
+        }
         tokens_[i] = token < m ? ptx::LoadConstant4(a_scales + token * 4ll) : 0;
         ptx::Pin(tokens_[i]);
       }
@@ -72,8 +78,9 @@ class OutputScales {
     }
   }
 
-  // Block i's and token tile j's fragment `v` with scales and bias: two tokens
-  // of the lane's lower channel and of its upper one. By all lanes. Each
+  // Block i's and tile j's fragment `v` with scales and bias: two tokens of the
+  // lane's lower channel and of its upper one, or two channels of its lower
+  // token and of its upper one (kTokenRows). By all lanes. Each
   // operation rounds by itself: whether a compiler fuses the last two would
   // depend on the tile.
   __device__ __forceinline__ void Apply(int lane, int i, int j,
@@ -93,40 +100,43 @@ class OutputScales {
       }
     }
     if constexpr (kChannel) {
-      const float of_low = ChannelToFloat(OfChannel(channels_, lane, i, 0));
-      const float of_high = ChannelToFloat(OfChannel(channels_, lane, i, 8));
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        low[e] = ptx::Mul(low[e], of_low);
-        high[e] = ptx::Mul(high[e], of_high);
-      }
+      const auto channel = [&](int which) {
+        return ChannelToFloat(OfChannel(channels_, lane, i, j, which));
+      };
+      const float first = channel(0);
+      const float second = channel(1);
+      low[0] = ptx::Mul(low[0], first);
+      low[1] = ptx::Mul(low[1], Config::kTokenRows ? second : first);
+      high[0] = ptx::Mul(high[0], Config::kTokenRows ? first : second);
+      high[1] = ptx::Mul(high[1], second);
     }
     if constexpr (kToken) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const float scale = ptx::BitsToFloat(ptx::ShuffleIndex(
-            Select(tokens_, j / 4), j % 4 * 8 + lane % 4 * 2 + e));
-        low[e] = ptx::Mul(low[e], scale);
-        high[e] = ptx::Mul(high[e], scale);
-      }
+      const float first = OfToken(lane, i, j, 0);
+      const float second = OfToken(lane, i, j, 1);
+      low[0] = ptx::Mul(low[0], first);
+      low[1] = ptx::Mul(low[1], Config::kTokenRows ? first : second);
+      high[0] = ptx::Mul(high[0], Config::kTokenRows ? second : first);
+      high[1] = ptx::Mul(high[1], second);
     }
     if constexpr (Config::kBias) {
-      const float of_low =
-          Type::ToFloat(static_cast<u16>(OfChannel(bias_, lane, i, 0)));
-      const float of_high =
-          Type::ToFloat(static_cast<u16>(OfChannel(bias_, lane, i, 8)));
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        low[e] += of_low;
-        high[e] += of_high;
-      }
+      const auto bias = [&](int which) {
+        return Type::ToFloat(
+            static_cast<u16>(OfChannel(bias_, lane, i, j, which)));
+      };
+      const float first = bias(0);
+      const float second = bias(1);
+      low[0] += first;
+      low[1] += Config::kTokenRows ? second : first;
+      high[0] += Config::kTokenRows ? first : second;
+      high[1] += second;
     }
   }
 
  private:
   using Type = typename Config::CType;
   using Scale = typename Config::Scale;
-  static constexpr int kTokenWords = (Config::kWarpM + 31) / 32;
+  static constexpr int kTokenWords =
+      Config::kTokenRows ? Config::kWarpM / 8 : (Config::kWarpM + 31) / 32;
   static constexpr int kChannelWords = (Config::kWarpN + 31) / 32;
   static constexpr int kPackedN =
       static_cast<int>(layout::RoundUp(Config::kN, layout::kUnitRows));
@@ -141,11 +151,26 @@ class OutputScales {
     return word;
   }
 
-  // Of the lane's channel in block i, `offset` from the first eight.
-  static __device__ __forceinline__ u32
-  OfChannel(const u32 (&words)[kChannelWords], int lane, int i, int offset) {
-    return ptx::ShuffleIndex(Select(words, i / 2),
-                             i % 2 * 16 + offset + lane / 4);
+  // Of the first or second channel that the lane has in block i and tile j.
+  static __device__ __forceinline__ u32 OfChannel(
+      const u32 (&words)[kChannelWords], int lane, int i, int j, int which) {
+    if constexpr (Config::kTokenRows) {
+      return ptx::ShuffleIndex(Select(words, j / 4),
+                               j % 4 * 8 + lane % 4 * 2 + which);
+    } else {
+      return ptx::ShuffleIndex(Select(words, i / 2),
+                               i % 2 * 16 + which * 8 + lane / 4);
+    }
+  }
+  // Of its tokens likewise.
+  __device__ __forceinline__ float OfToken(int lane, int i, int j,
+                                           int which) const {
+    if constexpr (Config::kTokenRows) {
+      return ptx::BitsToFloat(Select(tokens_, i * 2 + which));
+    } else {
+      return ptx::BitsToFloat(ptx::ShuffleIndex(
+          Select(tokens_, j / 4), j % 4 * 8 + lane % 4 * 2 + which));
+    }
   }
 
   static __device__ __forceinline__ u32 LoadChannel(const u8* scales, int n) {

@@ -1,17 +1,19 @@
 // From accumulators to the output, warp by warp: for tiles whose sums are whole
 // in their warps' registers.
 //
-// Each warp scales, converts and transposes kRows tokens of its channels at a
-// time into shared memory of its own, [kRows][kWarpN] in 16 bits with rows
-// padded by 16 bytes (which spreads eight rows over all banks), and writes them
-// in pieces of 32 or 64 bytes. No warp waits for another, and the ring is free
-// for the next tile meanwhile.
+// Each warp scales and converts a piece of its sums at a time, kRows tokens by
+// kColumns channels, into shared memory of its own, in 16 bits with rows padded
+// by 16 bytes (which spreads eight rows over all banks), and writes them in
+// rows of 32 to 128 bytes. No warp waits for another, and the ring is free for
+// the next tile meanwhile. A piece has all channels of the warp and is
+// transposed on its way; or, where tokens are the MMA's rows (kTokenRows), the
+// tokens of a block.
 //
 // Where the splits of a tile are a cluster (kClusterSplit), each CTA finishes a
-// part of the tokens. A warp writes its fragments of the others' parts to
-// shared memory, over the ring, has the copy engine send them to those CTAs,
-// and adds what it gets from their warps in the order of the splits. Layout of
-// what is sent, and of what is received: [other
+// part of the MMA's columns: tokens, or channels. A warp writes its fragments
+// of the others' parts to shared memory, over the ring, has the copy engine
+// send them to those CTAs, and adds what it gets from their warps in the order
+// of the splits. Layout of what is sent, and of what is received: [other
 // splits][warps][fragments][lanes] of 16 bytes.
 #ifndef HONE_DEVICE_EPILOGUE_STREAMED_EPILOGUE_CUH_
 #define HONE_DEVICE_EPILOGUE_STREAMED_EPILOGUE_CUH_
@@ -29,11 +31,17 @@ template <typename Config, typename Warp>
 class StreamedEpilogue {
  public:
   static constexpr int kParts = Config::kClusterSplit;
-  static constexpr int kPartRows = Config::kBlockM / kParts;
-  static constexpr int kRows = kPartRows % 32 == 0   ? 32
-                               : kPartRows % 16 == 0 ? 16
-                                                     : 8;
-  static constexpr int kStride = Config::kWarpN * 2 + 16;
+  static constexpr int kPartTiles = Warp::kTiles / kParts;
+  // Tiles of columns of a piece.
+  static constexpr int kPieceTiles = Config::kTokenRows && kPartTiles % 8 == 0
+                                         ? 8
+                                     : kPartTiles % 4 == 0 ? 4
+                                     : kPartTiles % 2 == 0 ? 2
+                                                           : 1;
+  static constexpr int kRows = Config::kTokenRows ? 16 : kPieceTiles * 8;
+  static constexpr int kColumns =
+      Config::kTokenRows ? kPieceTiles * 8 : Config::kWarpN;
+  static constexpr int kStride = kColumns * 2 + 16;
   static constexpr int kWarpBytes = kRows * kStride;
   static constexpr int kWarps = Config::kThreads / 32;
   // Shared memory: buffers of all warps, and what other splits send.
@@ -48,7 +56,7 @@ class StreamedEpilogue {
       : warp_(warp),
         tile_(tile),
         scales_(scales),
-        buffer_(buffers + warp.warp_n() * kWarpBytes),
+        buffer_(buffers + warp.warp() * kWarpBytes),
         received_(received) {}
 
   // Sums the splits of a tile over the cluster: by way of the ring at `ring`,
@@ -65,7 +73,6 @@ class StreamedEpilogue {
  private:
   using Type = typename Config::CType;
   using Tail = Epilogue<Config, Warp>;
-  static constexpr int kPartTokens = Warp::kTokens / kParts;
 
   template <int kPart>
   struct Part {
@@ -88,11 +95,11 @@ class StreamedEpilogue {
   static __device__ constexpr int Slot(int own, int other) {
     return other < own ? other : other - 1;
   }
-  // A warp's 16 bytes of this lane for the fragment of block i and token tile
-  // `token` of a part, in slot `slot`.
-  __device__ __forceinline__ u32 Offset(int slot, int i, int token) const {
-    return slot * kPartBytes + warp_.warp_n() * kWarpPartBytes +
-           ((i * kPartTokens + token) * 32 + warp_.lane()) * 16;
+  // A warp's 16 bytes of this lane for the fragment of block i and tile j of a
+  // part, in slot `slot`.
+  __device__ __forceinline__ u32 Offset(int slot, int i, int j) const {
+    return slot * kPartBytes + warp_.warp() * kWarpPartBytes +
+           ((i * kPartTiles + j) * 32 + warp_.lane()) * 16;
   }
 
   template <int kPart>
@@ -103,9 +110,9 @@ class StreamedEpilogue {
 #pragma unroll
       for (int i = 0; i < Warp::kBlocks; ++i) {
 #pragma unroll
-        for (int j = 0; j < kPartTokens; ++j) {
+        for (int j = 0; j < kPartTiles; ++j) {
           float v[4];
-          warp_.fragment(i * Warp::kTokens + other * kPartTokens + j, v);
+          warp_.fragment(i * Warp::kTiles + other * kPartTiles + j, v);
           ptx::StoreShared16(ring + Offset(Slot(kPart, other), i, j),
                              Tail::ToWords(v));
         }
@@ -129,7 +136,7 @@ class StreamedEpilogue {
   template <int kPart>
   __device__ __forceinline__ void Sum(int i, int j, float (&v)[4]) const {
     float own[4];
-    warp_.fragment(i * Warp::kTokens + kPart * kPartTokens + j, own);
+    warp_.fragment(i * Warp::kTiles + kPart * kPartTiles + j, own);
 #pragma unroll
     for (int split = 0; split < kParts; ++split) {
       Words4 words;
@@ -144,44 +151,63 @@ class StreamedEpilogue {
 
   template <int kPart>
   __device__ __forceinline__ void Write(u8* c, int m) const {
+#pragma unroll
+    for (int first = 0; first < kPartTiles; first += kPieceTiles) {
+      if constexpr (Config::kTokenRows) {
+#pragma unroll
+        for (int i = 0; i < Warp::kBlocks; ++i) {
+          Put<kPart>(i, first, 0);
+          Copy(c, m, warp_.BlockToken(i), (kPart * kPartTiles + first) * 8);
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < Warp::kBlocks; ++i) Put<kPart>(i, first, i * 16);
+        Copy(c, m, (kPart * kPartTiles + first) * 8, warp_.BlockChannel(0));
+      }
+    }
+  }
+
+  // Block i's outputs of tiles [first, first + kPieceTiles) of the part, to the
+  // buffer from channel `column` on.
+  template <int kPart>
+  __device__ __forceinline__ void Put(int i, int first, int column) const {
     const int lane = warp_.lane();
-    // Lane l has the address of the eight channels, from the fragment's first
-    // or ninth, of token l % 8.
-    const u32 target = buffer_ + lane % 8 * kStride + lane / 8 % 2 * 16;
-    constexpr int kRowVectors = Config::kWarpN / 8;
+    const u32 target = buffer_ + Warp::MatrixToken(lane) * kStride +
+                       (Warp::MatrixChannel(lane) + column) * 2;
+    // From one tile of the piece to the next.
+    constexpr int kStep = Config::kTokenRows ? 16 : 8 * kStride;
+#pragma unroll
+    for (int j = 0; j < kPieceTiles; ++j) {
+      float v[4];
+      Sum<kPart>(i, first + j, v);
+      float low[2];
+      float high[2];
+      scales_.Apply(lane, i, kPart * kPartTiles + first + j, v, low, high);
+      Warp::StoreMatrices(target + j * kStep, Type::Pack(low[0], low[1]),
+                          Type::Pack(high[0], high[1]));
+    }
+  }
+
+  // The buffer to the output, from `token` and `channel` of the tile on.
+  __device__ __forceinline__ void Copy(u8* c, int m, int token,
+                                       int channel) const {
+    constexpr int kRowVectors = kColumns / 8;
+    const int lane = warp_.lane();
     const int row = lane / kRowVectors;
     const int column = lane % kRowVectors * 8;
-    // Where the vector lies in the tile: blocks of 16 channels may be apart.
-    const int channel = column / 16 * Warp::kBlockStride + column % 16;
-    const int m0 = tile_.tile_m * Config::kBlockM + kPart * kPartRows;
-    const int n0 = tile_.tile_n * Config::kBlockN + warp_.BlockChannel(0);
+    const int m0 = tile_.tile_m * Config::kBlockM + token + row;
+    const int n0 = tile_.tile_n * Config::kBlockN + channel;
+    // Blocks of 16 channels may be apart.
+    const int n = column / 16 * Warp::kBlockStride + column % 16;
+    ptx::WarpSync();
 #pragma unroll
-    for (int first = 0; first < kPartRows; first += kRows) {
-#pragma unroll
-      for (int i = 0; i < Warp::kBlocks; ++i) {
-#pragma unroll
-        for (int j = 0; j < kRows / 8; ++j) {
-          const int token = first / 8 + j;
-          float v[4];
-          Sum<kPart>(i, token, v);
-          float low[2];
-          float high[2];
-          scales_.Apply(lane, i, kPart * kPartTokens + token, v, low, high);
-          Warp::StoreTransposed(target + j * 8 * kStride + i * 32,
-                                Type::Pack(low[0], low[1]),
-                                Type::Pack(high[0], high[1]));
-        }
-      }
-      ptx::WarpSync();
-#pragma unroll
-      for (int r = 0; r < kRows; r += 32 / kRowVectors) {
-        // With few rows not all lanes have one.
-        if (32 / kRowVectors > kRows && row >= kRows) break;
-        Tail::Store(c, m, m0 + first + r + row, n0 + channel,
-                    buffer_ + (r + row) * kStride + column * 2);
-      }
-      ptx::WarpSync();
+    for (int r = 0; r < kRows; r += 32 / kRowVectors) {
+      // With few rows not all lanes have one.
+      if (32 / kRowVectors > kRows && row >= kRows) break;
+      Tail::Store(c, m, m0 + r, n0 + n,
+                  buffer_ + (r + row) * kStride + column * 2);
     }
+    ptx::WarpSync();
   }
 
   const Warp& warp_;

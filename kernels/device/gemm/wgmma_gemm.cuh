@@ -1,10 +1,11 @@
 // C = A · Bᵀ with packed weights, on wgmma, SM90a.
 //
 // Algorithm. The CTA computes Dᵀ = W · Xᵀ for a tile of kBlockN channels by
-// kBlockM tokens. One thread of a producer warpgroup has the copy engine fill a
-// ring of kStages k-steps; the other warpgroups multiply, each its own channels
-// and, where warpgroups share channels, its own part of every k-step. Weights
-// go from shared memory to registers, are dequantized there and are wgmma's
+// kBlockM tokens, or D = X · Wᵀ (kTokenRows), where weights are operands as
+// they are. One thread of a producer warpgroup has the copy engine fill a ring
+// of kStages k-steps; the other warpgroups multiply, each its own channels and,
+// where warpgroups share channels, its own part of every k-step. Weights go
+// from shared memory to registers, are dequantized there and are wgmma's
 // register operand; activations stay in shared memory. mbarriers alone connect
 // the two sides: `full` when a step has landed, `empty` when all have read it.
 // The epilogue reuses the ring's memory, or, where each warp has whole sums,
@@ -39,6 +40,9 @@
 //
 // Config is rendered per kernel: what mma_sync_gemm.cuh lists, and
 //   Mma                      wgmma of the tile's shape (ptx/wgmma.cuh)
+//   kTokenRows               whether tokens are its rows (mma/
+//                            token_warpgroup_tile.cuh), or channels (mma/
+//                            warpgroup_tile.cuh)
 //   kMmaBatch, kFlight       steps of a group of MMAs, groups in flight
 //   kClusterM/N              tiles of a cluster
 //   kClusterSplit            splits of a tile in a cluster
@@ -54,6 +58,7 @@
 #include "kernels/device/epilogue/epilogue.cuh"
 #include "kernels/device/epilogue/streamed_epilogue.cuh"
 #include "kernels/device/memory/tma_ring.cuh"
+#include "kernels/device/mma/token_warpgroup_tile.cuh"
 #include "kernels/device/mma/warpgroup_tile.cuh"
 #include "kernels/device/ptx/bulk_copy.cuh"
 #include "kernels/device/ptx/cluster.cuh"
@@ -64,12 +69,23 @@
 
 namespace hone {
 
+template <bool kTokenRows, typename Config>
+struct ChooseWarpgroup {
+  using Type = WarpgroupTile<Config>;
+};
+template <typename Config>
+struct ChooseWarpgroup<true, Config> {
+  using Type = TokenWarpgroupTile<Config>;
+};
+template <typename Config>
+using WarpgroupOf = typename ChooseWarpgroup<Config::kTokenRows, Config>::Type;
+
 // The one dynamic shared-memory block: the ring, reused by the epilogue or
 // followed by a streamed one's memory; the flag that tells a CTA whether it is
 // its tile's last; and the mbarriers.
 template <typename Config>
 struct WgmmaSharedLayout {
-  using Warp = WarpgroupTile<Config>;
+  using Warp = WarpgroupOf<Config>;
   using Streamed = StreamedEpilogue<Config, Warp>;
   static constexpr int Max(int a, int b) { return a > b ? a : b; }
 
@@ -145,9 +161,9 @@ template <typename Config>
 __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
                                         const TileSchedule<Config>& tile,
                                         u32 shared,
-                                        WarpgroupTile<Config>& warpgroup,
+                                        WarpgroupOf<Config>& warpgroup,
                                         RingCursor<Config>& cursor, bool last) {
-  using Warpgroup = WarpgroupTile<Config>;
+  using Warpgroup = WarpgroupOf<Config>;
   using Shared = WgmmaSharedLayout<Config>;
   constexpr int kUnits = TmaStage<Config>::kUnitsN;
   constexpr int kTotalUnits = static_cast<int>(
@@ -193,7 +209,7 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
                                           u8* shared_pointer) {
   using Stage = TmaStage<Config>;
   using Shared = WgmmaSharedLayout<Config>;
-  using Warpgroup = WarpgroupTile<Config>;
+  using Warpgroup = WarpgroupOf<Config>;
   using Tile = TileSchedule<Config>;
   static_assert(Shared::kBytes == Config::kSmemBytes,
                 "the host and the device disagree about shared memory");

@@ -29,8 +29,9 @@
 // arrive at the same mbarrier (AScaleProducer).
 //
 // In a cluster the kClusterN CTAs of one token tile bring a part of A each, and
-// the kClusterM CTAs of one channel tile a part of B, to all who share it. A
-// stage is free when all who read what its CTA sends have released it.
+// the kClusterM CTAs of one channel tile a part of B, to all who share it;
+// scales that cannot be parted in multiples of 128 bytes, each its own. A stage
+// is free when all who read what its CTA sends have released it.
 #ifndef HONE_DEVICE_MEMORY_TMA_RING_CUH_
 #define HONE_DEVICE_MEMORY_TMA_RING_CUH_
 
@@ -240,11 +241,11 @@ class TmaProducer {
   }
 
   // From `column` of all rows of units of the tile; in a cluster, of its share
-  // of them.
+  // of them, if that is a multiple of 128 bytes.
   template <int kBytes>
   __device__ __forceinline__ void CopyUnits(u32 target, const TensorMap* map,
                                             u32 full, int column) const {
-    if constexpr (kClusterM > 1) {
+    if constexpr (kClusterM > 1 && kBytes % (kClusterM * 128) == 0) {
       const int part = along_m();
       ptx::TensorMulticast3(target + part * (kBytes / kClusterM), map, full, 0,
                             column, unit_n_ + part * (S::kUnitsN / kClusterM),

@@ -107,10 +107,11 @@ class WarpTile {
   // A barrier of the warps that compute.
   static __device__ __forceinline__ void Sync() { ptx::BarrierSync(); }
 
-  // Fragment f = kTokens · i + j: rows 16·i of the warp's channels, tokens
+  // Fragment f = kTiles · i + j: rows 16·i of the warp's channels, tokens
   // 8·j. With lane = 4·g + t its elements are (row g, token 2t), (g, 2t + 1),
   // (g + 8, 2t), (g + 8, 2t + 1).
-  static constexpr int kFragments = kBlocks * kTokens;
+  static constexpr int kTiles = kTokens;
+  static constexpr int kFragments = kBlocks * kTiles;
   __device__ __forceinline__ void fragment(int f, float (&v)[4]) const {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {

@@ -46,6 +46,14 @@ __device__ __forceinline__ void StoreMatrix2Transposed(u32 address, u32 a,
       : "memory");
 }
 
+// The same by rows: lane l gives the address of row l % 8 of matrix l / 8 % 2.
+__device__ __forceinline__ void StoreMatrix2(u32 address, u32 a, u32 b) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address),
+      "r"(a), "r"(b)
+      : "memory");
+}
+
 }  // namespace hone::ptx
 
 #endif  // HONE_DEVICE_PTX_WGMMA_CUH_

@@ -185,6 +185,100 @@ TEST(WgmmaGemmTest, NarrowBlockwise) {
         6);
 }
 
+// A config whose MMAs have tokens as rows, from its tile and its warps' tokens
+// and columns.
+TuningConfig TokenTile(int64_t block_m, int64_t block_n, int64_t block_k,
+                       int64_t warp_m, int64_t warp_k,
+                       const std::string& more) {
+  TuningConfig config = Tile(block_m, block_n, block_k, block_n, warp_k, more);
+  config.warp_m = warp_m;
+  EXPECT_TRUE(TokenRows(config));
+  return config;
+}
+
+// Tokens as the rows of MMAs: one and two blocks a warpgroup, warpgroups along
+// tokens and along K, scales of tokens, channels and tensors, bias, what does
+// not divide the tile.
+TEST(WgmmaGemmTest, TokenRows) {
+  Prove(Parsed("a=float8e4m3,a_scale=token,b=float8e4m3,b_scale=channel,"
+               "b_scale_type=float32,k=512,n=128"),
+        TokenTile(64, 64, 128, 16, 128, "mmas_in_flight=2,stages=3"), H200(),
+        {1, 64}, 1);
+  Prove(Parsed("a=int8,a_scale=token,b=int8,b_scale=channel,bias=1,k=528,"
+               "n=200"),
+        TokenTile(128, 128, 128, 16, 128, "mmas_in_flight=2,stages=3"), H200(),
+        {77, 130}, 2);
+  Prove(Parsed("a=float8e5m2,a_scale=tensor,b=float8e5m2,b_scale=tensor,"
+               "b_scale_type=float32,bias=1,c=bfloat16,k=640,n=303"),
+        TokenTile(128, 128, 256, 32, 256, "mmas_in_flight=1,stages=2"), H200(),
+        {100}, 3);
+  // Unsigned weights, warpgroups along K, K in one row of 2-D maps.
+  Prove(Parsed("a=int8,a_scale=token,b=uint8,b_scale=channel,bias=1,k=1104,"
+               "n=136"),
+        TokenTile(64, 192, 256, 16, 128, "mmas_in_flight=2,stages=2"), H200(),
+        {70}, 4);
+  // Split K in the workspace, and within a cluster.
+  Prove(Parsed("a=int8,a_scale=token,b=int8,b_scale=channel,bias=1,k=1104,"
+               "n=250"),
+        TokenTile(128, 64, 128, 32, 128,
+                  "mmas_in_flight=2,stages=2,split=split_k,split_k=3"),
+        H200(), {25}, 5);
+  Prove(Parsed("a=float8e4m3,a_scale=token,b=float8e4m3,b_scale=channel,bias=1,"
+               "k=1040,n=250"),
+        TokenTile(128, 128, 128, 16, 128,
+                  "mmas_in_flight=2,stages=2,split=split_k,split_k=2"),
+        H200(), {90}, 6);
+  Prove(Parsed("a=int8,a_scale=token,b=int8,b_scale=channel,k=1104,n=192"),
+        TokenTile(64, 192, 128, 16, 128,
+                  "cluster_n=2,mmas_in_flight=1,stages=2,split=split_k,"
+                  "split_k=4"),
+        H200(), {60}, 7);
+}
+
+// The same with scales of groups, which fold partial sums.
+TEST(WgmmaGemmTest, TokenRowsBlockwise) {
+  const std::string layer =
+      "a=float8e4m3,a_group=128,a_scale=group,b=float8e4m3,b_group=128,"
+      "b_group_n=128,b_scale=block,b_scale_type=float32,";
+  Prove(Parsed(layer + "k=512,n=256"),
+        TokenTile(128, 128, 128, 16, 128, "mmas_in_flight=1,stages=3"), H200(),
+        {1, 129}, 1);
+  // Two sets of partial sums, and blocks; scales of tokens side by side.
+  Prove(Parsed(layer + "bias=1,k=720,n=200", "a_scale_layout=column_major"),
+        TokenTile(128, 64, 256, 32, 256, "mmas_in_flight=2,stages=2"), H200(),
+        {99}, 2);
+  Prove(Parsed(layer + "k=656,n=300"),
+        TokenTile(64, 192, 256, 16, 256, "mmas_in_flight=1,stages=2"), H200(),
+        {50}, 3);
+  // CTAs that share activations, weights and both.
+  Prove(
+      Parsed(layer + "bias=1,k=656,n=300"),
+      TokenTile(64, 128, 128, 16, 128, "cluster_n=2,mmas_in_flight=1,stages=2"),
+      H200(), {33}, 4);
+  Prove(Parsed(layer + "k=1024,n=256"),
+        TokenTile(64, 128, 256, 16, 256,
+                  "cluster_m=2,mmas_in_flight=2,raster=along_n,stages=2"),
+        H200(), {100}, 5);
+  Prove(Parsed(layer + "k=784,n=400"),
+        TokenTile(64, 128, 256, 16, 128,
+                  "cluster_m=2,cluster_n=2,mmas_in_flight=1,stages=2"),
+        H200(), {70}, 6);
+  // A's groups alone, narrower and wider than a step; B's alone.
+  Prove(Parsed("a=int8,a_group=64,a_scale=group,b=int8,b_scale=channel,k=400,"
+               "n=128"),
+        TokenTile(64, 128, 128, 16, 128, "mmas_in_flight=2,stages=2"), H200(),
+        {9}, 7);
+  Prove(Parsed("a=float8e4m3,a_group=256,a_scale=group,b=float8e4m3,"
+               "b_scale=channel,k=800,n=64"),
+        TokenTile(64, 64, 128, 16, 128, "mmas_in_flight=1,stages=2"), H200(),
+        {9}, 8);
+  Prove(Parsed("a=float8e4m3,a_scale=token,b=float8e4m3,b_group=128,"
+               "b_group_n=128,b_scale=block,b_scale_type=float32,k=800,n=200"),
+        TokenTile(64, 128, 128, 16, 128,
+                  "mmas_in_flight=1,stages=2,split=split_k,split_k=2"),
+        H200(), {64}, 9);
+}
+
 // Packed weights of fewer bits than the activations.
 TEST(WgmmaGemmTest, NarrowPacked) {
   Prove(Parsed("a=float8e4m3,a_scale=token,b=int4,b_scale=channel,k=512,n=64"),

@@ -378,10 +378,60 @@ TEST(SpaceTest, EachWgmmaRuleSaysWhatIsWrongAndWhatIsLegal) {
   c = good;
   c.cluster_m = 4;
   EXPECT_THAT(Reason(problem, c), HasSubstr("2 times 64 channels"));
-  p = problem;
-  p.layer.b_scale_type = kFloat8e4m3;
-  c.cluster_m = 2;
-  EXPECT_THAT(Reason(p, c), HasSubstr("a multiple of 128 bytes"));
+}
+
+TEST(SpaceTest, TokensAreRowsOfWgmmaWhereAWarpHasAllChannels) {
+  const auto parse = [](const std::string& layer) {
+    return *Problem::Parse(layer + ",k=8192,n=8192;");
+  };
+  const Problem problem = parse(
+      "a=float8e4m3,a_group=128,a_scale=group,b=float8e4m3,b_group=128,"
+      "b_group_n=128,b_scale=block,b_scale_type=float32");
+  TuningConfig good = WgmmaConfig();
+  EXPECT_FALSE(TokenRows(good));
+  EXPECT_EQ(WgmmaColumnsOf(good), 64);
+  good.block_m = 128;
+  good.warp_m = 16;
+  good.warp_n = good.block_n = 128;
+  good.mmas_in_flight = 1;
+  ASSERT_EQ(Reason(problem, good), "");
+  EXPECT_TRUE(TokenRows(good));
+  EXPECT_EQ(WgmmaColumnsOf(good), 128);
+  EXPECT_EQ(good.math_threads(), 256);
+  EXPECT_TRUE(StreamsTiles(good));
+
+  TuningConfig c = good;
+  c.warp_m = 64;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("warp_m is 64"));
+  EXPECT_THAT(Reason(problem, c), HasSubstr("16 or 32"));
+  c = good;
+  c.block_m = 96;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("warpgroup's 64 tokens"));
+  c = good;
+  c.block_n = c.warp_n = 320;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("a multiple of 64, at most 256"));
+  c = good;
+  c.warp_m = 128;
+  c.warp_n = 64;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("16 or 32, or block_n"));
+  // A channel's own scales of groups would be wanted by every thread.
+  EXPECT_THAT(
+      Reason(parse("a=float8e4m3,a_scale=token,b=float8e4m3,b_group=128,"
+                   "b_scale=group"),
+             good),
+      HasSubstr("scales of its groups"));
+  EXPECT_THAT(
+      Reason(parse("a=float8e4m3,a_scale=token,b=int4,b_scale=channel"), good),
+      HasSubstr("packed weights"));
+  // Twice 128 columns of sums and partial sums.
+  c = good;
+  c.block_n = c.warp_n = 256;
+  c.stages = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("registers_fit"));
+  EXPECT_EQ(Reason(parse("a=float8e4m3,a_scale=token,b=float8e4m3,"
+                         "b_scale=channel"),
+                   c),
+            "");
 }
 
 TEST(SpaceTest, WgmmaRegistersAreSharedBetweenWarpgroups) {

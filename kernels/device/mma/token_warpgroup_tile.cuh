@@ -1,0 +1,218 @@
+// One warpgroup's share of a tile on wgmma, D = X·Wᵀ: tokens as the A operand,
+// channels as the B operand, both K-major rows in shared memory; accumulators
+// [kBlocks · 64, kBlockN]. For weights that are operands as they are, of enough
+// tokens for whole blocks of 64.
+//
+// Against the other orientation (mma/warpgroup_tile.cuh) a thread has few
+// tokens, rows g and g + 8 of each block, and many channels: of A's group
+// scales it needs two a block instead of two for each tile of eight tokens
+// (which at 128 x 128 kept the path to shared memory busy 90 % of the time);
+// of B's block scales one for each unit of 64 channels. And a token's outputs
+// lie side by side in registers, so that nothing is transposed.
+//
+// The MMAs of a scale group are committed together. Its scales are read while
+// they run; when they are done the stage is free, before the partial sums join
+// the accumulators with one fma each. Without groups all MMAs of a stage are
+// one group, and the wait for it comes after those of the next stage are
+// issued.
+#ifndef HONE_DEVICE_MMA_TOKEN_WARPGROUP_TILE_CUH_
+#define HONE_DEVICE_MMA_TOKEN_WARPGROUP_TILE_CUH_
+
+#include "kernels/device/memory/tma_ring.cuh"
+#include "kernels/device/mma/warpgroup_sums.cuh"
+#include "kernels/device/ptx/core.cuh"
+#include "kernels/device/ptx/math.cuh"
+#include "kernels/device/ptx/wgmma.cuh"
+
+namespace hone {
+
+template <typename Config>
+class TokenWarpgroupTile
+    : public WarpgroupSums<Config, Config::kWarpM / 16, Config::kBlockN / 8> {
+ public:
+  using Base = WarpgroupSums<Config, Config::kWarpM / 16, Config::kBlockN / 8>;
+  using Base::kBlocks;
+  using Base::kTiles;
+
+  __device__ __forceinline__ explicit TokenWarpgroupTile(RingBarriers barriers)
+      : Base(barriers, Config::kWarpsM) {}
+
+  // Starts a tile. Entries of scales are what the mainloop and the epilogue
+  // read; nothing here depends on them.
+  __device__ __forceinline__ void Begin(const u8* /*entries*/, int /*units*/,
+                                        const u8* /*least*/) {
+    Base::SetZero();
+  }
+
+  // Adds the products of k-steps [begin, end), at least one, which come into
+  // the ring at `ring` from `cursor` on.
+  __device__ __forceinline__ void Accumulate(u32 ring,
+                                             RingCursor<Config>& cursor,
+                                             int begin, int end) {
+    Base::Walk(cursor, begin, end, [&](RingCursor<Config> at) {
+      const u32 stage = at.stage;
+      const u32 here = ring + stage * S::kBytes;
+      Base::WaitFull(at);
+      if constexpr (kPartial) {
+        MultiplyGroups(here, stage);
+      } else {
+        Issue<0, kSteps>(here);
+        ptx::WgmmaWait<Base::kFlight - 1>();
+        if constexpr (Base::kDrained) {
+          Base::Release(stage, true);
+        } else {
+          Base::Release(Base::last_stage_, Base::has_last_);
+        }
+      }
+    });
+  }
+
+  // A fragment's two packed matrices of eight tokens each; lane l gives the
+  // address of token MatrixToken(l) of the fragment, from channel
+  // MatrixChannel(l) on.
+  static __device__ __forceinline__ void StoreMatrices(u32 address, u32 low,
+                                                       u32 high) {
+    ptx::StoreMatrix2(address, low, high);
+  }
+  static __device__ __forceinline__ int MatrixToken(int lane) {
+    return lane % 16;
+  }
+  static __device__ __forceinline__ int MatrixChannel(int /*lane*/) {
+    return 0;
+  }
+
+  // Fragment f's first channel and token within the tile.
+  __device__ __forceinline__ int channel(int f) const { return f % kTiles * 8; }
+  __device__ __forceinline__ int token(int f) const {
+    return BlockToken(f / kTiles);
+  }
+  // Of the warp's block i of tokens, and of 16 channels.
+  __device__ __forceinline__ int BlockToken(int i) const {
+    const int warp = Base::warp();
+    return warp / 4 * (kBlocks * 64) + i * 64 + warp % 4 * 16;
+  }
+  static constexpr int kBlockStride = 16;
+  __device__ __forceinline__ int BlockChannel(int i) const {
+    return i * kBlockStride;
+  }
+  __device__ __forceinline__ int warp_m() const { return Base::warp(); }
+  __device__ __forceinline__ int warp_n() const { return 0; }
+
+ private:
+  using S = typename Base::S;
+  using Base::kAGrouped;
+  using Base::kGrouped;
+  using Base::kGroups;
+  using Base::kPartial;
+  using Base::kPartialSets;
+  using Base::kScaleSteps;
+  using Base::kSteps;
+  static constexpr int kUnits = S::kUnitsN;
+  static_assert(Config::kDirect && (!kGrouped || Config::kBlockScale));
+
+  // What multiplies a group's partial sums: of rows g and g + 8 of each block,
+  // by unit of channels.
+  struct Factors {
+    float low[kBlocks][kUnits];
+    float high[kBlocks][kUnits];
+  };
+
+  // Issues steps [kFirst, kEnd) of the stage at `here`, committed together.
+  template <int kFirst, int kEnd>
+  __device__ __forceinline__ void Issue(u32 here) {
+    // The first of the warpgroup's blocks.
+    const u32 rows = here + Base::warp() / 4 * (kBlocks * 64 * 128);
+    ptx::WgmmaFence();
+#pragma unroll
+    for (int step = kFirst; step < kEnd; ++step) {
+      const u64 columns =
+          Base::template Descriptor<Config::kBlockN>(here + S::kBOffset, step);
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        Base::Multiply(step, i,
+                       Base::template Descriptor<Config::kBlockM>(
+                           rows + i * (64 * 128), step),
+                       columns);
+      }
+    }
+    ptx::WgmmaCommit();
+  }
+
+  // Stage `stage`, at `here`, group by group from kGroup on. With two sets of
+  // partial sums one joins the accumulators while the MMAs of the next run.
+  template <int kGroup = 0>
+  __device__ __forceinline__ void MultiplyGroups(u32 here, u32 stage) {
+    if constexpr (kGroup < kGroups) {
+      constexpr bool kLast = kGroup + 1 == kGroups;
+      Issue<kGroup * kScaleSteps, (kGroup + 1) * kScaleSteps>(here);
+      if constexpr (kPartialSets == 2 && kGroup > 0) {
+        const Factors factors = LoadFactors(here, kGroup - 1);
+        ptx::WgmmaWait<1>();
+        Fold(kGroup - 1, factors);
+      }
+      if constexpr (kPartialSets == 1 || kLast) {
+        const Factors factors = LoadFactors(here, kGroup);
+        ptx::WgmmaWait<0>();
+        if constexpr (kLast) Base::Release(stage, true);
+        Fold(kGroup, factors);
+      }
+      MultiplyGroups<kGroup + 1>(here, stage);
+    }
+  }
+
+  // Those of the warpgroup's group `group` in the stage at `here`.
+  __device__ __forceinline__ Factors LoadFactors(u32 here, int group) const {
+    const int column = Base::ScaleColumn(group);
+    float of_unit[kUnits];
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      of_unit[u] = 1.0f;
+      if constexpr (kGrouped) {
+        of_unit[u] = ptx::BitsToFloat(
+            ptx::LoadShared4(Base::Entry(here, Base::GroupOf(column), u)));
+      }
+    }
+    Factors factors;
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      float low = 1.0f;
+      float high = 1.0f;
+      if constexpr (kAGrouped) {
+        const u32 row = here + S::kAScaleOffset +
+                        (Base::AGroupOf(column) * Config::kBlockM +
+                         BlockToken(i) + Base::lane() / 4) *
+                            4;
+        low = ptx::BitsToFloat(ptx::LoadShared4(row));
+        high = ptx::BitsToFloat(ptx::LoadShared4(row + 32));
+      }
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        factors.low[i][u] = of_unit[u] * low;
+        factors.high[i][u] = of_unit[u] * high;
+      }
+    }
+    return factors;
+  }
+
+  // Adds the partial sums of group `group`, which are complete.
+  __device__ __forceinline__ void Fold(int group, const Factors& factors) {
+    auto& partial = Base::partial_[group % kPartialSets];
+    Base::PinAll(partial);
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          Base::sum_[i][j][e] +=
+              static_cast<float>(partial[i][j][e]) *
+              (e < 2 ? factors.low[i][j / 8] : factors.high[i][j / 8]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace hone
+
+#endif  // HONE_DEVICE_MMA_TOKEN_WARPGROUP_TILE_CUH_
