@@ -59,9 +59,9 @@ constexpr WgmmaTile kWideTiles[] = {
 };
 // Packed weights beside 8-bit activations.
 constexpr WgmmaTile kNarrowTiles[] = {
-    {8, 64, 512, 16, 128},    {16, 64, 512, 16, 128},  {32, 64, 512, 16, 128},
-    {64, 64, 256, 16, 128},   {128, 64, 256, 16, 128}, {128, 128, 128, 16, 128},
-    {256, 128, 128, 16, 128},
+    {8, 64, 1024, 16, 512},   {16, 64, 1024, 16, 512},  {32, 64, 512, 16, 256},
+    {64, 64, 512, 16, 128},   {64, 64, 256, 16, 128},   {128, 64, 256, 16, 128},
+    {128, 128, 128, 16, 128}, {256, 128, 128, 16, 128},
 };
 // Weights in rows.
 constexpr WgmmaTile kRowTiles[] = {
@@ -71,8 +71,16 @@ constexpr WgmmaTile kRowTiles[] = {
     {128, 128, 128, 16, 128}, {256, 128, 128, 16, 128},
     {128, 256, 128, 32, 128},
 };
-// And scales that follow MMAs, of which two sets of sums are in flight.
+// And scales that follow MMAs; with many tokens in the MMAs' rows (warp_n is
+// block_n).
 constexpr WgmmaTile kRowGroupTiles[] = {
+    {16, 64, 512, 16, 512},    {32, 64, 512, 16, 512},
+    {64, 64, 256, 16, 256},    {64, 128, 256, 128, 256},
+    {128, 64, 256, 64, 256},   {128, 128, 128, 128, 128},
+    {128, 192, 128, 192, 128},
+};
+// Where B has scales of its own in each group and channel, tokens cannot be.
+constexpr WgmmaTile kRowChannelGroupTiles[] = {
     {16, 64, 512, 16, 512},  {32, 64, 512, 16, 512},  {64, 64, 256, 16, 256},
     {128, 64, 256, 16, 256}, {64, 128, 256, 16, 256}, {128, 128, 256, 16, 256},
 };
@@ -82,7 +90,9 @@ absl::Span<const WgmmaTile> WgmmaTiles(const Problem& problem) {
   const WeightLayout weights = WeightLayoutOf(problem.layer);
   if (!weights.direct()) return kNarrowTiles;
   if (weights.group == 0 && problem.layer.a_group == 0) return kRowTiles;
-  return kRowGroupTiles;
+  return weights.group == 0 || weights.block
+             ? absl::Span<const WgmmaTile>(kRowGroupTiles)
+             : kRowChannelGroupTiles;
 }
 
 // SM clocks of one MMA step, 32 bytes of K, of 64 channels by `tokens`. From
@@ -105,11 +115,13 @@ double StepClocks(const Problem& problem, const WgmmaTile& tile) {
             static_cast<double>(weights.group);
   }
   if (layer.a_group != 0) {
-    fold +=
-        0.9 * static_cast<double>(columns) / static_cast<double>(layer.a_group);
+    const double each = tile.warp_n == tile.block_n ? 0.2 : 0.9;
+    fold += each * static_cast<double>(columns) /
+            static_cast<double>(layer.a_group);
   }
-  return weights.direct() ? (0.53 + fold) * tokens
-                          : 70 + (0.45 + fold) * tokens;
+  if (weights.direct()) return (0.53 + fold) * tokens;
+  if (weights.window) return 30 + 0.45 * tokens;
+  return 70 + (0.45 + fold) * tokens;
 }
 
 // SM clocks of a kernel with this tile, its K split and tiles shared by a
@@ -169,7 +181,8 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
       c.mma = MmaInstruction::kWgmma;
       c.producer_a = c.producer_b = c.producer_scale = Producer::kTma;
       c.warp_specialized = true;
-      c.block_m = c.warp_m = tile.block_m;
+      c.block_m = tile.block_m;
+      c.warp_m = tile.warp_n == tile.block_n ? 16 : tile.block_m;
       c.block_n = tile.block_n;
       c.block_k = tile.block_k;
       c.warp_n = tile.warp_n;

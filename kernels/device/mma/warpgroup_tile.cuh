@@ -62,7 +62,7 @@ class WarpgroupTile
         u32 low = 0;
         u32 high = 0;
         if (UnitOf(i) < units) {
-          const u8* row = least + BlockChannel(i) + lane_ / 4;
+          const u8* row = least + BlockChannel(i) + Base::lane() / 4;
           low = ptx::LoadConstant1(row);
           high = ptx::LoadConstant1(row + 8);
         }
