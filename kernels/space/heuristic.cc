@@ -175,8 +175,13 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
     for (const Sharing& sharing :
          {Sharing{1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}}) {
       if (sharing.split > 2 && tile.block_k == tile.warp_k) continue;
-      if (tiles_m % sharing.cluster_m != 0) continue;
-      if (tiles_n % sharing.cluster_n != 0) continue;
+      // Few tiles that only fill clusters up.
+      if (CeilDiv(tiles_m, sharing.cluster_m) * sharing.cluster_m * 20 >
+              tiles_m * 21 ||
+          CeilDiv(tiles_n, sharing.cluster_n) * sharing.cluster_n * 20 >
+              tiles_n * 21) {
+        continue;
+      }
       TuningConfig c;
       c.mma = MmaInstruction::kWgmma;
       c.producer_a = c.producer_b = c.producer_scale = Producer::kTma;
@@ -192,9 +197,9 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
       c.split = c.split_k > 1 ? Split::kSplitK : Split::kDataParallel;
       c.cluster_m = sharing.cluster_m;
       c.cluster_n = sharing.cluster_n;
-      // Sharing activations also saves power: it wins ties.
+      // Sharing also saves power: it wins ties.
       const double clocks = WgmmaClocks(problem, device, m, tile, c) *
-                            (c.cluster_n > 1 ? 0.99 : 1);
+                            (c.cluster_m * c.cluster_n > 1 ? 0.99 : 1);
       if (best.has_value() && clocks >= best_clocks) continue;
       // Two groups in flight where there are two, and all stages that fit, at
       // least three: with two, loads do not overlap.

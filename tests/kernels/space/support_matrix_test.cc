@@ -103,6 +103,11 @@ std::vector<Family> Families(DataType a) {
     if (layer.b.bits() <= a.bits() && CheckWeightFormat(layer).ok()) {
       families.push_back({preset, {layer}});
     }
+    layer.b_scale_window = true;
+    if (layer.b.bits() <= a.bits() && CheckWeightFormat(layer).ok()) {
+      families.push_back(
+          {absl::StrCat(preset, " in a window of scales"), {layer}});
+    }
   }
   std::erase_if(families, [](const Family& f) { return f.layers.empty(); });
   return families;
