@@ -183,7 +183,7 @@ TEST(ReductionOrderTest, RefusalsNameTheFieldAndTheLegalValue) {
   const auto refusal = CheckConfig(rows, h200, c);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->rule, "reduction_order");
-  EXPECT_THAT(refusal->reason, HasSubstr("so that wgmma's rows are channels"));
+  EXPECT_THAT(refusal->reason, HasSubstr("it must be 16 or 32"));
   rows.compute.batch_invariant = false;
   EXPECT_FALSE(CheckConfig(rows, h200, c));
   Problem free = problem;
