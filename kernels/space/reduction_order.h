@@ -4,7 +4,8 @@
 // Every config that may serve such a problem therefore adds the products of K
 // in one order with the same roundings. What that order depends on:
 //
-//   engine     how an MMA rounds within itself: mma.sync and wgmma may differ
+//   engine     how an MMA rounds within itself: mma.sync and wgmma may differ,
+//              and wgmma with tokens as its rows and with channels
 //   block_k,   products of K are dealt to the warps along K, warp_k columns at
 //   warp_k     a time, and each warp sums its own; then their sums are added
 //   split_k    each part of K is summed by itself; then the parts are added

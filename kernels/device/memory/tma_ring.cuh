@@ -3,8 +3,8 @@
 //
 // Stage layout, bytes, with kBlockK columns in segments of 128 bytes of a row
 // of activations (64 columns of 16 bits, 128 of 8):
-//   A         [segments][kBlockM][128]  in the 128-byte swizzle, as wgmma's B
-//                                       operand wants it
+//   A         [segments][kBlockM][128]  in the 128-byte swizzle, as wgmma
+//                                       wants operands
 //   B         [kBlockN/64][kBlockK/64]  packed units, as in global memory; or
 //             [segments][kBlockN][128]  rows as A's, where codes are operands
 //                                       as they are

@@ -329,9 +329,31 @@ uint32_t TestSeed() {
              : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
-// Formats with a legal config drawn from the whole space, on a ragged shape and
-// a ragged M each. Which ones changes with the seed, which CI derives from the
-// commit; HONE_TEST_ALL_FORMATS=1 runs all.
+// A format on a ragged shape and a ragged M, with a config drawn from those of
+// the space that `wanted` has.
+void ProveRandom(const LayerConfig& format, uint32_t seed, std::mt19937& random,
+                 bool (*wanted)(const TuningConfig&)) {
+  Problem problem;
+  problem.layer = format;
+  problem.layer.n = 1 + static_cast<int64_t>(random() % 300);
+  problem.layer.k = 16 * (1 + static_cast<int64_t>(random() % 50));
+  problem.layer.bias = random() % 2 == 0;
+  ASSERT_TRUE(CheckProblem(problem, H200()).ok())
+      << CheckProblem(problem, H200());
+  std::vector<TuningConfig> configs = Enumerate(problem, H200(), 128);
+  configs.erase(
+      std::remove_if(configs.begin(), configs.end(),
+                     [&](const TuningConfig& c) { return !wanted(c); }),
+      configs.end());
+  ASSERT_FALSE(configs.empty()) << problem.ToString();
+  const TuningConfig config = configs[random() % configs.size()];
+  Prove(problem, config, H200(),
+        {1 + static_cast<int64_t>(random() % (config.block_m + 8))}, seed);
+}
+
+// Formats with a legal config drawn from the whole space. Which ones changes
+// with the seed, which CI derives from the commit; HONE_TEST_ALL_FORMATS=1 runs
+// all.
 TEST(WgmmaGemmTest, FormatsWithRandomLegalConfigs) {
   const uint32_t seed = TestSeed();
   RecordProperty("seed", static_cast<int>(seed));
@@ -350,27 +372,41 @@ TEST(WgmmaGemmTest, FormatsWithRandomLegalConfigs) {
                      }),
       formats.end());
   for (size_t i = seed % stride; i < formats.size(); i += stride) {
-    Problem problem;
-    problem.layer = formats[i];
-    problem.layer.n = 1 + static_cast<int64_t>(random() % 300);
-    problem.layer.k = 16 * (1 + static_cast<int64_t>(random() % 50));
-    problem.layer.bias = random() % 2 == 0;
     SCOPED_TRACE(testing::Message() << "seed " << seed << " format " << i);
-    ASSERT_TRUE(CheckProblem(problem, H200()).ok())
-        << CheckProblem(problem, H200());
-    std::vector<TuningConfig> configs = Enumerate(problem, H200(), 128);
     // The emulator's time grows with the tile.
-    configs.erase(std::remove_if(configs.begin(), configs.end(),
-                                 [](const TuningConfig& c) {
-                                   return c.mma != MmaInstruction::kWgmma ||
-                                          c.block_m * c.block_n > 8192;
-                                 }),
-                  configs.end());
-    ASSERT_FALSE(configs.empty()) << problem.ToString();
-    const TuningConfig config = configs[random() % configs.size()];
-    Prove(problem, config, H200(),
-          {1 + static_cast<int64_t>(random() % (config.block_m + 8))},
-          seed + static_cast<uint32_t>(i));
+    ProveRandom(formats[i], seed + static_cast<uint32_t>(i), random,
+                [](const TuningConfig& c) {
+                  return c.mma == MmaInstruction::kWgmma &&
+                         c.block_m * c.block_n <= 8192;
+                });
+    if (HasFatalFailure()) return;
+  }
+}
+
+// The same of configs whose MMAs have tokens as rows; HONE_TEST_ALL_FORMATS=1
+// runs all formats that have them.
+TEST(WgmmaGemmTest, TokenRowsWithRandomLegalConfigs) {
+  const uint32_t seed = TestSeed();
+  RecordProperty("seed", static_cast<int>(seed));
+  std::mt19937 random(seed);
+  std::vector<LayerConfig> formats = AllFormats(1, 1);
+  formats.erase(
+      std::remove_if(formats.begin(), formats.end(),
+                     [](const LayerConfig& layer) {
+                       const WeightLayout w = WeightLayoutOf(layer);
+                       return layer.a.bits() != 8 || !w.direct() ||
+                              (layer.b_group != 0 && !w.block) ||
+                              (layer.a_group != 0 && layer.a_group < 32);
+                     }),
+      formats.end());
+  const size_t stride =
+      std::getenv("HONE_TEST_ALL_FORMATS") != nullptr ? 1 : formats.size() / 4;
+  for (size_t i = seed % stride; i < formats.size(); i += stride) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " format " << i);
+    ProveRandom(formats[i], seed + static_cast<uint32_t>(i), random,
+                [](const TuningConfig& c) {
+                  return TokenRows(c) && c.block_m * c.block_n <= 16384;
+                });
     if (HasFatalFailure()) return;
   }
 }

@@ -170,6 +170,22 @@ TEST(ReductionOrderTest, RefusalsNameTheFieldAndTheLegalValue) {
   c.warp_n = 32;
   c.cluster_n = 2;
   EXPECT_THAT(reason(c), HasSubstr("tuning.cluster_n is 2; it must be such"));
+  // Tokens as rows of MMAs, which rows of weights may have.
+  Problem rows = problem;
+  rows.layer.a = rows.layer.b = kFloat8e4m3;
+  rows.layer.a_scale = InputScale::kToken;
+  rows.layer.b_scale = ScaleGranularity::kChannel;
+  rows.layer.b_group = 0;
+  c = HeuristicDefault(rows, h200, 64);
+  c.block_m = 64;
+  c.warp_m = 16;
+  c.warp_n = c.block_n;
+  const auto refusal = CheckConfig(rows, h200, c);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->rule, "reduction_order");
+  EXPECT_THAT(refusal->reason, HasSubstr("it must be 16 or 32"));
+  rows.compute.batch_invariant = false;
+  EXPECT_FALSE(CheckConfig(rows, h200, c));
   Problem free = problem;
   free.compute.batch_invariant = false;
   c = HeuristicDefault(free, h200, 1);
