@@ -137,8 +137,11 @@ double WgmmaClocks(const Problem& problem, const DeviceSpec& device, int64_t m,
   constexpr double kGhz = 1.75;
   const LayerConfig& layer = problem.layer;
   const int64_t split = config.split_k;
-  const auto ctas = static_cast<double>(CeilDiv(m, tile.block_m) *
-                                        CeilDiv(layer.n, tile.block_n) * split);
+  // With those that fill clusters up.
+  const int64_t tiles = CeilDiv(m, tile.block_m * config.cluster_m) *
+                        CeilDiv(layer.n, tile.block_n * config.cluster_n) *
+                        config.cluster_m * config.cluster_n;
+  const auto ctas = static_cast<double>(tiles * split);
   const auto sms = static_cast<double>(device.sm_count);
   const double waves = std::ceil(ctas / sms);
   const double compute =

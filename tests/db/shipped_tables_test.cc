@@ -67,7 +67,7 @@ TEST_F(ShippedTablesTest, TheReadmeShowsTheirTimes) {
   };
   const std::string readme = read(HONE_README);
   const absl::StatusOr<Bundle> bundle =
-      ParseBundle(read(absl::StrCat(HONE_TABLES, "/h200-w4a16.jsonl")));
+      ParseBundle(read(absl::StrCat(HONE_TABLES, "/h200.jsonl")));
   ASSERT_TRUE(bundle.ok()) << bundle.status();
   for (const DispatchTable& table : bundle->tables) {
     std::set<std::string> kernels;

@@ -64,6 +64,23 @@ TEST(ProblemTest, TextParsesBack) {
   EXPECT_EQ(*Problem::Parse(problem.ToString()), problem);
 }
 
+// A field that came later is printed where it is set only, so that older texts
+// and hashes stay what they are.
+TEST(ProblemTest, LaterFieldsLeaveOlderTextsAlone) {
+  LayerConfig layer = *LayerConfig::Parse(
+      "n=64,k=64,a=float8e4m3,b=float4e2m1,b_scale=group,b_group=32,"
+      "b_scale_type=float8e8m0");
+  const std::string before = layer.ToString();
+  EXPECT_EQ(before.find("b_scale_window"), std::string::npos);
+  layer.b_scale_window = true;
+  EXPECT_NE(layer.ToString().find(",b_scale_window=1,"), std::string::npos);
+  EXPECT_NE(layer.ToString(), before);
+  EXPECT_EQ(*LayerConfig::Parse(layer.ToString()), layer);
+  layer.b = kInt4;
+  EXPECT_NE(std::string(layer.Validate().message()).find("b_scale_window"),
+            std::string::npos);
+}
+
 TEST(ProblemTest, KeysMayBeLeftOutAndReordered) {
   const auto layer = LayerConfig::Parse("k=64,n=128");
   ASSERT_TRUE(layer.ok()) << layer.status();

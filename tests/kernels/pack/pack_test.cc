@@ -324,6 +324,42 @@ TEST(PackTest, SignAndMagnitudeReplacesIntegersWhereItIsFaster) {
   EXPECT_TRUE(SignMagnitudeIsFaster(Layer(2, 64, kInt8, 0)));
 }
 
+// A channel's least scale of its groups that are not zero follows the entries;
+// what does not fit is refused, never rounded.
+TEST(PackTest, AWindowOfScalesIsProved) {
+  LayerConfig layer = MakeLayer(66, 128, kFloat8e4m3, kFloat4e2m1,
+                                {ScaleGranularity::kGroup, kFloat8e8m0, 32});
+  layer.b_scale_window = true;
+  EXPECT_EQ(WindowOctaves(kFloat8e4m3), 11);
+  EXPECT_EQ(WindowOctaves(kFloat8e5m2), 26);
+  QuantizedWeights weights;
+  weights.codes.assign(66 * 128, 1);
+  weights.scales.assign(66 * 4, 120);
+  weights.scales[5 * 4 + 1] = 109;
+  // Zeros may have any scale, and −0 is one.
+  weights.scales[7 * 4 + 3] = 1;
+  for (int k = 96; k < 128; ++k) weights.codes[7 * 128 + k] = k % 2 * 8;
+  const auto packed = Pack(layer, weights);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  const WeightLayout w = WeightLayoutOf(layer);
+  ASSERT_EQ(packed->scales.size(), static_cast<size_t>(w.window_offset + 128));
+  const std::byte* least = packed->scales.data() + w.window_offset;
+  EXPECT_EQ(least[0], std::byte{120});
+  EXPECT_EQ(least[5], std::byte{109});
+  EXPECT_EQ(least[7], std::byte{120});
+  EXPECT_EQ(least[66], std::byte{127}) << "padding has scale 1";
+  const auto back = Unpack(layer, *packed);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->codes, weights.codes);
+  EXPECT_EQ(back->scales, weights.scales);
+  weights.scales[5 * 4 + 1] = 108;
+  const auto refused = Pack(layer, weights);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              testing::AllOf(testing::HasSubstr("scales[5] span 12 octaves"),
+                             testing::HasSubstr("b_scale_window=0")));
+}
+
 TEST(PackTest, ErrorsNameTheFieldAndTheLegalValues) {
   const LayerConfig layer = Layer(2, 64, kInt4, 32);
   std::vector<float> w(128, 1.0f);
