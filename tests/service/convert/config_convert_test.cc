@@ -19,13 +19,13 @@ TEST(ConfigConvert, EveryFieldOfAProblemMakesTheRoundTrip) {
   const Problem problem = SampleProblem();
   const v1::Problem message = ToProto(problem);
   EXPECT_THAT(UnsetFields(message), IsEmpty());
-  EXPECT_THAT(UnsetFields(message.layer()), IsEmpty());
+  // Neither a window nor zero points go with the sample's block scales.
+  EXPECT_THAT(UnsetFields(message.layer()), ElementsAre("b_scale_window"));
   EXPECT_THAT(UnsetFields(message.compute()), IsEmpty());
   EXPECT_EQ(message.layer().text(), problem.layer.ToString());
   const auto back = ProblemFromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, problem);
-  // Zero points do not go with the sample's block scales.
   Problem grouped = problem;
   grouped.layer.b = DataType::Uint(4);
   grouped.layer.b_scale = ScaleGranularity::kGroup;
@@ -37,6 +37,13 @@ TEST(ConfigConvert, EveryFieldOfAProblemMakesTheRoundTrip) {
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, grouped);
   }
+  grouped.layer.zero_point = ZeroPoint::kNone;
+  grouped.layer.b = kFloat4e2m1;
+  grouped.layer.b_scale_type = kFloat8e8m0;
+  grouped.layer.b_scale_window = true;
+  const auto windowed = ProblemFromProto(ToProto(grouped));
+  ASSERT_TRUE(windowed.ok()) << windowed.status();
+  EXPECT_EQ(*windowed, grouped);
 }
 
 TEST(ConfigConvert, EveryFieldOfATuningConfigMakesTheRoundTrip) {
