@@ -30,13 +30,42 @@
 //                           one, (180) with three; (176) 256 x 128
 //   M = 4096    708  (716)  the same; (696) clusters of two CTAs that share
 //                           activations; (683) channel scales
+//
+// Later steps, on a third card, which takes 3 to 5 % longer than the first:
+//
+//   Tiles begin at different k-steps (TileSchedule::Turn): small M had waited
+//   for the few lines of activations that all CTAs asked for at a time.
+//     W4A16, two warpgroups along K, M = 1: 18.6 to 13.0
+//     mxfp4 with float8e4m3, M = 1: 15.5 to 13.1
+//
+//   Token and channel scales are loaded before the mainloop. Loaded fragment by
+//   fragment after it, they had taken a fifth of the time of W8A8 (float8e4m3).
+//     M = 128 24.6 to 20.8, 256 32.4 to 27.8, 1024 105.8 to 94.9, 4096 407 to
+//     374; W4A16 with channel scales at M = 4096 680 to 669
+//
+//   Clusters of two share activations.
+//     W8A8 at M = 64 23.0 to 18.9, 128 25.8 to 20.8, 256 42.2 to 27.8; W4A16 at
+//     M = 64 23.4 to 22.0
+//
+//   Blockwise float8e4m3, M = 1024 and 4096: 159 and 639 with one set of
+//   partial sums, 150 and 573 with two in flight within a stage, 132 and 492
+//   with tokens in the MMAs' rows, where a lane needs two of their scales and
+//   not thirty-two.
+//
+//   mxfp4 with float8e4m3, M = 1024 and 4096: 220 and 859 with scales folded
+//   after every MMA, 93 and 357 with scales in the weights
+//   (numeric/windowed.cuh).
+//
 // Two mistakes: arrivals with release at cluster scope (803 at M = 4096) are
 // fences of all memory, in every warp and stage; and clusters of four do not
-// all fit the SMs at once, so that 32 of them take a second wave. No gain: CTAs
-// that take several tiles and load the next one during the epilogue. What binds
-// it: at M = 4096 the tensor pipe is busy 90 % of the time, at the 1.58 GHz
-// that the power cap leaves; the rest is waves and epilogues. At M = 64 it is
-// busy 46 % and issue slots are 38 %: latency from loads to MMAs.
+// all fit the SMs at once, so that 32 of them take a second wave (W8A8 at
+// M = 4096: 591 instead of 374). No gain: CTAs that take several tiles and load
+// the next one during the epilogue.
+//
+// What binds it: at M = 4096 the W4A16 tensor pipe is busy 90 % of the time, at
+// the 1.58 GHz that the power cap leaves; the rest is waves and epilogues. At
+// M = 64 it is busy 46 % and issue slots are 38 %: latency from loads to MMAs.
+// W8A8 takes what the L2 gives at M = 128 to 1024, 31 bytes a clock and SM.
 //
 // Config is rendered per kernel: what mma_sync_gemm.cuh lists, and
 //   Mma                      wgmma of the tile's shape (ptx/wgmma.cuh)
