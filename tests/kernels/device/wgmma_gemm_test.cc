@@ -366,7 +366,7 @@ TEST(WgmmaGemmTest, FormatsWithRandomLegalConfigs) {
   formats.erase(
       std::remove_if(formats.begin(), formats.end(),
                      [](const LayerConfig& layer) {
-                       const int64_t group = WeightLayoutOf(layer).group;
+                       const int64_t group = layer.b_group;
                        return layer.a.bits() < 8 ||
                               (group != 0 && group * layer.a.bits() < 256);
                      }),
