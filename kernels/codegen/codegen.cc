@@ -51,10 +51,6 @@ uint64_t CounterBytes(int64_t tiles) {
   return static_cast<uint64_t>(CeilDiv(tiles * 4, 256) * 256);
 }
 
-bool UsesWgmma(const TuningConfig& config) {
-  return config.mma == MmaInstruction::kWgmma;
-}
-
 // Whether weights and scales of a k-step are a piece of memory each, which
 // needs no tensor map (kernels/device/memory/tma_ring.cuh).
 bool BulkWeights(const Problem& problem, const TuningConfig& config) {

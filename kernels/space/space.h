@@ -61,6 +61,9 @@ std::vector<Refusal> AllRefusals(const Problem& problem,
                                  const DeviceSpec& device,
                                  const TuningConfig& config);
 
+// Whether a config is one of the wgmma engine.
+bool UsesWgmma(const TuningConfig& config);
+
 // Columns of K that one load group brings in a k-step: warp_k when all warps
 // lie along K, so that each has its own ring, else block_k.
 int64_t LoadColumns(const TuningConfig& config);
