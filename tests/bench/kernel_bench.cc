@@ -4,6 +4,10 @@
 //   hone-kernel-bench --problem=... --m=1,16,64 --configs=default
 //   hone-kernel-bench --jobs=jobs.txt --rounds=20 --out=x.json
 //
+// A job may end in |arithmetic, |dequantization or |mmas: then that is taken
+// out of the kernel, to see what it costs. Such kernels are timed beside the
+// whole ones and not gated.
+//
 // Every config of a problem is compiled first, on several threads; then, M by
 // M, each is gated, the rounds run with the configs shuffled, and each is
 // gated again. With --gate_only CUPTI is never touched, so the tool can run
@@ -51,8 +55,10 @@ ABSL_FLAG(std::string, configs, "default",
           "file with one canonical Tuning Config per line, one such text, or "
           "\"default\"");
 ABSL_FLAG(std::string, jobs, "",
-          "file with lines problem|m,m,...|config; replaces --problem, --m and "
-          "--configs. Empty lines and lines that start with # are skipped");
+          "file with lines problem|m,m,...|config or problem|m,m,...|config|"
+          "strip, where strip is nothing, arithmetic, dequantization or mmas; "
+          "replaces --problem, --m and --configs. Empty lines and lines that "
+          "start with # are skipped");
 ABSL_FLAG(int, rounds, 20, "timed rounds per M");
 ABSL_FLAG(int, repeat_check, 0,
           "further gate runs per config and M, to find races");
@@ -68,10 +74,23 @@ ABSL_FLAG(std::string, compile_only, "",
 namespace hone {
 namespace {
 
-// One config of one problem at one M, and what became of it.
+struct Candidate {
+  TuningConfig config;
+  Strip strip = Strip::kNothing;
+
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+  // Stripped kernels' outputs are wrong.
+  bool gated() const { return strip == Strip::kNothing; }
+  std::string ShortId() const {
+    return absl::StrCat(config.Hash().substr(0, 8),
+                        gated() ? "" : absl::StrCat("-", ToString(strip)));
+  }
+};
+
+// One candidate of one problem at one M, and what became of it.
 struct Run {
   int64_t m = 0;
-  int candidate = 0;  // in ProblemJobs::configs
+  int candidate = 0;  // in ProblemJobs::candidates
   GateResult gate;
   GateResult gate_after;
   std::vector<Sample> samples;
@@ -79,8 +98,8 @@ struct Run {
 
 struct ProblemJobs {
   Problem problem;
-  std::vector<TuningConfig> configs;
-  std::vector<BenchKernel> kernels;  // parallel to configs
+  std::vector<Candidate> candidates;
+  std::vector<BenchKernel> kernels;  // parallel to candidates
   std::vector<Run> runs;             // by rising M
 };
 
@@ -116,8 +135,8 @@ absl::StatusOr<std::vector<int64_t>> ParseMs(absl::string_view text) {
 }
 
 absl::Status AddJob(const Problem& problem, const std::vector<int64_t>& ms,
-                    const std::string& config_text, const DeviceSpec& device,
-                    std::vector<ProblemJobs>& jobs) {
+                    const std::string& config_text, Strip strip,
+                    const DeviceSpec& device, std::vector<ProblemJobs>& jobs) {
   auto job = std::find_if(jobs.begin(), jobs.end(), [&](const ProblemJobs& j) {
     return j.problem == problem;
   });
@@ -126,23 +145,25 @@ absl::Status AddJob(const Problem& problem, const std::vector<int64_t>& ms,
     job = jobs.insert(jobs.end(), ProblemJobs{problem, {}, {}, {}});
   }
   for (const int64_t m : ms) {
-    TuningConfig config;
+    Candidate candidate;
+    candidate.strip = strip;
     if (config_text == "default") {
-      config = HeuristicDefault(problem, device, m);
+      candidate.config = HeuristicDefault(problem, device, m);
     } else {
-      HONE_ASSIGN_OR_RETURN(config, TuningConfig::Parse(config_text));
+      HONE_ASSIGN_OR_RETURN(candidate.config, TuningConfig::Parse(config_text));
     }
-    auto known = std::find(job->configs.begin(), job->configs.end(), config);
-    if (known == job->configs.end()) {
-      if (const auto refusal = CheckConfig(problem, device, config)) {
+    auto known =
+        std::find(job->candidates.begin(), job->candidates.end(), candidate);
+    if (known == job->candidates.end()) {
+      if (const auto refusal = CheckConfig(problem, device, candidate.config)) {
         return absl::InvalidArgumentError(
             absl::StrCat(config_text, ": ", refusal->reason));
       }
-      known = job->configs.insert(known, config);
+      known = job->candidates.insert(known, candidate);
     }
     Run run;
     run.m = m;
-    run.candidate = static_cast<int>(known - job->configs.begin());
+    run.candidate = static_cast<int>(known - job->candidates.begin());
     const bool twice =
         std::any_of(job->runs.begin(), job->runs.end(), [&](const Run& r) {
           return r.m == run.m && r.candidate == run.candidate;
@@ -158,13 +179,17 @@ absl::StatusOr<std::vector<ProblemJobs>> MakeJobs(const DeviceSpec& device) {
     HONE_RETURN_IF_ERROR(ReadFile(path).status());
     for (const std::string& line : LinesOf(path)) {
       const std::vector<std::string> parts = absl::StrSplit(line, '|');
-      if (parts.size() != 3) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("job \"", line, "\" is not problem|m,m,...|config"));
+      if (parts.size() != 3 && parts.size() != 4) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "job \"", line, "\" is not problem|m,m,...|config|strip"));
+      }
+      Strip strip = Strip::kNothing;
+      if (parts.size() == 4) {
+        HONE_ASSIGN_OR_RETURN(strip, ParseStrip(parts[3]));
       }
       HONE_ASSIGN_OR_RETURN(const Problem problem, Problem::Parse(parts[0]));
       HONE_ASSIGN_OR_RETURN(const std::vector<int64_t> ms, ParseMs(parts[1]));
-      HONE_RETURN_IF_ERROR(AddJob(problem, ms, parts[2], device, jobs));
+      HONE_RETURN_IF_ERROR(AddJob(problem, ms, parts[2], strip, device, jobs));
     }
   } else {
     HONE_ASSIGN_OR_RETURN(const std::vector<int64_t> ms,
@@ -172,7 +197,8 @@ absl::StatusOr<std::vector<ProblemJobs>> MakeJobs(const DeviceSpec& device) {
     for (const std::string& text : LinesOf(absl::GetFlag(FLAGS_problem))) {
       HONE_ASSIGN_OR_RETURN(const Problem problem, Problem::Parse(text));
       for (const std::string& config : LinesOf(absl::GetFlag(FLAGS_configs))) {
-        HONE_RETURN_IF_ERROR(AddJob(problem, ms, config, device, jobs));
+        HONE_RETURN_IF_ERROR(
+            AddJob(problem, ms, config, Strip::kNothing, device, jobs));
       }
     }
   }
@@ -190,15 +216,17 @@ void CompileAll(const KernelCompiler& compiler, const DeviceSpec& device,
                 std::vector<ProblemJobs>& jobs) {
   std::vector<std::pair<ProblemJobs*, size_t>> work;
   for (ProblemJobs& job : jobs) {
-    job.kernels.resize(job.configs.size());
-    for (size_t i = 0; i < job.configs.size(); ++i) work.push_back({&job, i});
+    job.kernels.resize(job.candidates.size());
+    for (size_t i = 0; i < job.candidates.size(); ++i)
+      work.push_back({&job, i});
   }
   std::atomic<size_t> next{0};
   const auto compile = [&] {
     for (size_t i = next++; i < work.size(); i = next++) {
       auto& [job, at] = work[i];
       job->kernels[at] =
-          compiler.Compile(job->problem, job->configs[at], device);
+          compiler.Compile(job->problem, job->candidates[at].config, device,
+                           job->candidates[at].strip);
     }
   };
   std::vector<std::thread> threads;
@@ -206,10 +234,6 @@ void CompileAll(const KernelCompiler& compiler, const DeviceSpec& device,
                                           1, std::max<size_t>(work.size(), 1));
   for (size_t i = 0; i < count; ++i) threads.emplace_back(compile);
   for (std::thread& thread : threads) thread.join();
-}
-
-std::string ShortId(const TuningConfig& config) {
-  return config.Hash().substr(0, 8);
 }
 
 double Percentile(std::vector<Sample> samples, double part) {
@@ -223,7 +247,9 @@ double Percentile(std::vector<Sample> samples, double part) {
   return static_cast<double>(samples[static_cast<size_t>(at)].duration_ns);
 }
 
-absl::Status MeasureM(GpuMeasurer& measurer, const std::vector<Run*>& runs,
+absl::Status MeasureM(GpuMeasurer& measurer,
+                      const std::vector<Candidate>& candidates,
+                      const std::vector<Run*>& runs,
                       const std::vector<int>& indexes, int64_t m,
                       std::mt19937_64& random) {
   std::vector<size_t> alive;
@@ -231,6 +257,11 @@ absl::Status MeasureM(GpuMeasurer& measurer, const std::vector<Run*>& runs,
     Run& run = *runs[i];
     const int index = indexes[static_cast<size_t>(run.candidate)];
     if (index < 0) continue;
+    if (!candidates[static_cast<size_t>(run.candidate)].gated()) {
+      run.gate.outcome = Outcome::kMeasured;
+      alive.push_back(i);
+      continue;
+    }
     for (int n = 0; n <= absl::GetFlag(FLAGS_repeat_check); ++n) {
       HONE_ASSIGN_OR_RETURN(run.gate, measurer.Gate(index, m));
       if (run.gate.outcome == Outcome::kFault) {
@@ -264,6 +295,7 @@ absl::Status MeasureM(GpuMeasurer& measurer, const std::vector<Run*>& runs,
   }
   for (const size_t i : alive) {
     Run& run = *runs[i];
+    if (!candidates[static_cast<size_t>(run.candidate)].gated()) continue;
     HONE_ASSIGN_OR_RETURN(
         run.gate_after,
         measurer.Gate(indexes[static_cast<size_t>(run.candidate)], m));
@@ -289,7 +321,7 @@ void PrintRun(const ProblemJobs& job, const Run& run,
   const auto at = static_cast<size_t>(run.candidate);
   absl::PrintF(
       "%-8s %6d %10.2f %10.2f %8.2f %9.2e %8.3f  %s %s\n",
-      ShortId(job.configs[at]), run.m, Percentile(run.samples, 0.5) / 1e3,
+      job.candidates[at].ShortId(), run.m, Percentile(run.samples, 0.5) / 1e3,
       Percentile(run.samples, 0) / 1e3,
       FloorNs(job.problem, device, run.m) / 1e3, run.gate.error.relative_norm,
       run.gate.error.worst_ratio, ToString(run.gate.outcome), run.gate.detail);
@@ -299,10 +331,10 @@ void PrintRun(const ProblemJobs& job, const Run& run,
 absl::Status MeasureProblem(GpuMeasurer& measurer, ProblemJobs& job,
                             std::mt19937_64& random) {
   absl::PrintF("\n%s\n", job.problem.ToString());
-  for (size_t i = 0; i < job.configs.size(); ++i) {
+  for (size_t i = 0; i < job.candidates.size(); ++i) {
     const BenchKernel& kernel = job.kernels[i];
-    absl::PrintF("%s %s\n         %s\n", ShortId(job.configs[i]),
-                 job.configs[i].ToString(), kernel.Describe());
+    absl::PrintF("%s %s\n         %s\n", job.candidates[i].ShortId(),
+                 job.candidates[i].config.ToString(), kernel.Describe());
   }
   PrintHeader();
   int64_t max_m = 1;
@@ -310,11 +342,11 @@ absl::Status MeasureProblem(GpuMeasurer& measurer, ProblemJobs& job,
   HONE_RETURN_IF_ERROR(
       measurer.Begin(job.problem, max_m, absl::GetFlag(FLAGS_seed)));
   std::vector<int> indexes;
-  for (size_t i = 0; i < job.configs.size(); ++i) {
+  for (size_t i = 0; i < job.candidates.size(); ++i) {
     int index = -1;
     if (job.kernels[i].status.ok()) {
-      HONE_ASSIGN_OR_RETURN(index,
-                            measurer.Add(job.configs[i], job.kernels[i].cubin));
+      HONE_ASSIGN_OR_RETURN(
+          index, measurer.Add(job.candidates[i].config, job.kernels[i].cubin));
     }
     indexes.push_back(index);
   }
@@ -332,7 +364,8 @@ absl::Status MeasureProblem(GpuMeasurer& measurer, ProblemJobs& job,
       }
       runs.push_back(&run);
     }
-    const absl::Status status = MeasureM(measurer, runs, indexes, m, random);
+    const absl::Status status =
+        MeasureM(measurer, job.candidates, runs, indexes, m, random);
     for (const Run* run : runs) PrintRun(job, *run, measurer.device());
     HONE_RETURN_IF_ERROR(status);
     begin = end;
@@ -366,15 +399,16 @@ std::string RunJson(const ProblemJobs& job, const Run& run,
   const BenchKernel& kernel = job.kernels[at];
   return absl::StrCat(
       "{\"problem\":", Quote(job.problem.ToString()), ",\"m\":", run.m,
-      ",\"config\":", Quote(job.configs[at].ToString()),
-      ",\"config_id\":", Quote(ShortId(job.configs[at])),
+      ",\"config\":", Quote(job.candidates[at].config.ToString()),
+      ",\"config_id\":", Quote(job.candidates[at].ShortId()),
+      ",\"strip\":", Quote(ToString(job.candidates[at].strip)),
       ",\"outcome\":", Quote(ToString(run.gate.outcome)),
       ",\"detail\":", Quote(run.gate.detail),
       ",\"relative_error\":", run.gate.error.relative_norm,
       ",\"worst_ratio\":", run.gate.error.worst_ratio,
       ",\"registers\":", kernel.resources.registers,
       ",\"spill_bytes\":", kernel.resources.spill_store_bytes,
-      ",\"smem_bytes\":", SmemBytes(job.problem, job.configs[at]),
+      ",\"smem_bytes\":", SmemBytes(job.problem, job.candidates[at].config),
       ",\"compile_ms\":", kernel.compile_ms,
       ",\"median_ns\":", Percentile(run.samples, 0.5),
       ",\"min_ns\":", Percentile(run.samples, 0),
@@ -417,9 +451,10 @@ int CompileOnly(const KernelCompiler& compiler, const DeviceSpec& device) {
   CompileAll(compiler, device, *jobs);
   int failures = 0;
   for (const ProblemJobs& job : *jobs) {
-    for (size_t i = 0; i < job.configs.size(); ++i) {
-      absl::PrintF("%s %s\n         %s\n", ShortId(job.configs[i]),
-                   job.configs[i].ToString(), job.kernels[i].Describe());
+    for (size_t i = 0; i < job.candidates.size(); ++i) {
+      absl::PrintF("%s %s\n         %s\n", job.candidates[i].ShortId(),
+                   job.candidates[i].config.ToString(),
+                   job.kernels[i].Describe());
       if (!job.kernels[i].status.ok()) ++failures;
     }
   }

@@ -1,6 +1,7 @@
 #include "tests/bench/kernel_compiler.h"
 
 #include <cstdlib>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -8,6 +9,27 @@
 #include "kernels/config/status_macros.h"
 
 namespace hone {
+
+namespace {
+
+// In the order of the enum.
+constexpr absl::string_view kStripNames[] = {"nothing", "arithmetic",
+                                             "dequantization", "mmas"};
+
+}  // namespace
+
+absl::string_view ToString(Strip strip) {
+  return kStripNames[static_cast<size_t>(strip)];
+}
+
+absl::StatusOr<Strip> ParseStrip(absl::string_view text) {
+  for (size_t i = 0; i < std::size(kStripNames); ++i) {
+    if (text == kStripNames[i]) return static_cast<Strip>(i);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("strip: \"", text, "\" must be one of ",
+                   absl::StrJoin(kStripNames, ", ")));
+}
 
 std::string BenchKernel::Describe() const {
   if (!status.ok()) return std::string(status.message());
@@ -27,7 +49,8 @@ absl::StatusOr<KernelCompiler> KernelCompiler::Create() {
 
 BenchKernel KernelCompiler::Compile(const Problem& problem,
                                     const TuningConfig& config,
-                                    const DeviceSpec& device) const {
+                                    const DeviceSpec& device,
+                                    Strip strip) const {
   BenchKernel kernel;
   const absl::StatusOr<RenderedKernel> rendered =
       RenderKernel(problem, config, device);
@@ -36,7 +59,11 @@ BenchKernel KernelCompiler::Compile(const Problem& problem,
     return kernel;
   }
   CompileRequest request;
-  request.source = rendered->source;
+  request.source =
+      strip == Strip::kNothing
+          ? rendered->source
+          : absl::StrCat("#define HONE_STRIP ", static_cast<int>(strip), "\n",
+                         rendered->source);
   request.arch = rendered->arch;
   absl::StatusOr<CompileResult> result = nvrtc_->Compile(request);
   if (!result.ok()) {

@@ -11,11 +11,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
 #include "kernels/jit/nvrtc.h"
 
 namespace hone {
+
+// What is taken out of a kernel, to see what it costs (kernels/device/mma/
+// strip.cuh). Outputs of stripped kernels are wrong.
+enum class Strip { kNothing, kArithmetic, kDequantization, kMmas };
+absl::string_view ToString(Strip strip);
+// InvalidArgument names the legal words.
+absl::StatusOr<Strip> ParseStrip(absl::string_view text);
 
 struct BenchKernel {
   // Not OK when it did not compile; then only compile_ms is set.
@@ -37,7 +45,8 @@ class KernelCompiler {
   static absl::StatusOr<KernelCompiler> Create();
 
   BenchKernel Compile(const Problem& problem, const TuningConfig& config,
-                      const DeviceSpec& device) const;
+                      const DeviceSpec& device,
+                      Strip strip = Strip::kNothing) const;
 
   // The shape of GpuMeasurer's CompileFunction.
   absl::StatusOr<std::string> CompileSource(const std::string& source,

@@ -196,6 +196,7 @@ class TokenWarpgroupTile
 
   // Adds the partial sums of group `group`, which are complete.
   __device__ __forceinline__ void Fold(int group, const Factors& factors) {
+    if constexpr (kStrip == Strip::kDequantization) return;
     auto& partial = Base::partial_[group % kPartialSets];
     Base::PinAll(partial);
 #pragma unroll

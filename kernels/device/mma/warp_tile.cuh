@@ -23,6 +23,7 @@
 #define HONE_DEVICE_MMA_WARP_TILE_CUH_
 
 #include "kernels/device/memory/tile_loader.cuh"
+#include "kernels/device/mma/strip.cuh"
 #include "kernels/device/mma/sums.cuh"
 #include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/numeric/float16.cuh"
@@ -95,6 +96,7 @@ class WarpTile {
 
   // Adds the stage's products.
   __device__ __forceinline__ void Accumulate(u32 stage) {
+    if constexpr (kStrip == Strip::kArithmetic) return;
     // Activations of one step for token tiles in pairs, or of two steps for an
     // odd number of tiles: either way one ldmatrix brings four registers.
     u32 x[kTokens][kPaired ? 2 : 4];
@@ -347,7 +349,7 @@ class WarpTile {
       u32 (&x)[kTokens][kPaired ? 2 : 4]) {
     const int step = u * kUnitSteps + kStep;
     LoadActivations(stage, step, x);
-    if constexpr (kGrouped || kAGrouped) {
+    if constexpr ((kGrouped || kAGrouped) && kStrip != Strip::kDequantization) {
       if (step % kScaleSteps == 0) LoadGroup(stage, Column(step));
     }
     // Where an odd number of tiles has the step's registers.
@@ -379,7 +381,10 @@ class WarpTile {
         LoadFragment<kStep>(stage, step, i, words[i], w);
 #pragma unroll
         for (int j = 0; j < kTokens; ++j) {
-          if constexpr (kPartial) {
+          if constexpr (kStrip == Strip::kMmas) {
+#pragma unroll
+            for (int r = 0; r < 4; ++r) ptx::Pin(w[r]);
+          } else if constexpr (kPartial && kStrip != Strip::kDequantization) {
             if (step % kPartialSteps == 0) SetZero(partial_[i][j]);
             Type::Mma(partial_[i][j], w, x[j][k], x[j][k + 1]);
             if (step % kPartialSteps == kPartialSteps - 1) Flush(i, j);
@@ -402,6 +407,10 @@ class WarpTile {
       ptx::LoadMatrix4(w, stage + S::kBOffset +
                               S::template RowOffset<Config::kBlockN>(
                                   at / 4, row, at % 4 * 2 + lane_ / 16));
+    } else if constexpr (kStrip == Strip::kDequantization) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) w[r] = words[r % Config::kBBits];
+      return;
     } else if constexpr (Config::kWindow) {
       Weight::template Fragment<kStep>(
           words, Weight::template Scaled<Type>(tables_[i], scales_[i]), w);
@@ -409,7 +418,8 @@ class WarpTile {
       DequantFragment<Weight, Type, Config::kExactWeights, kStep>(
           words, zeros_[kHasZero ? i : 0], w);
     }
-    if constexpr (kScaleBefore && !Config::kWindow) {
+    if constexpr (kScaleBefore && !Config::kWindow &&
+                  kStrip != Strip::kDequantization) {
       const u32 low = ptx::Permute(scales_[i], 0, 0x1010);
       const u32 high = ptx::Permute(scales_[i], 0, 0x3232);
       w[0] = Type::Mul2(w[0], low);

@@ -8,6 +8,7 @@
 #define HONE_DEVICE_MMA_WARPGROUP_SUMS_CUH_
 
 #include "kernels/device/memory/tma_ring.cuh"
+#include "kernels/device/mma/strip.cuh"
 #include "kernels/device/mma/sums.cuh"
 #include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/ptx/cluster.cuh"
@@ -119,12 +120,19 @@ class WarpgroupSums {
       const bool more = step + 1 < end;
       next_.stage = more ? cursor.stage : here.stage;
       next_.round = more ? cursor.round : here.round;
+      if constexpr (kStrip == Strip::kArithmetic) {
+        WaitFull(here);
+        Release(here.stage, true);
+        continue;
+      }
       multiply(here);
       last_stage_ = here.stage;
     } while (++step < end);
     ptx::WgmmaWait<0>();
     PinAll(sum_);
-    if constexpr (!kDrained) Release(last_stage_, true);
+    if constexpr (!kDrained && kStrip != Strip::kArithmetic) {
+      Release(last_stage_, true);
+    }
   }
 
   __device__ __forceinline__ void WaitFull(RingCursor<Config> cursor) const {
@@ -177,7 +185,8 @@ class WarpgroupSums {
   template <typename Rows>
   __device__ __forceinline__ void Multiply(int step, int i, const Rows& rows,
                                            u64 columns) {
-    if constexpr (kPartial) {
+    if constexpr (kStrip == Strip::kMmas) return;
+    if constexpr (kPartial && kStrip != Strip::kDequantization) {
       Partial(&sums)[kTiles][4] =
           partial_[step / kScaleSteps % kPartialSets][i];
       if (step % kScaleSteps == 0) {

@@ -99,7 +99,7 @@ class WarpgroupTile
                                              int begin, int end) {
     Base::WaitFull(cursor);
     Unit unit;
-    if constexpr (!Config::kDirect) {
+    if constexpr (!Config::kDirect && kStrip != Strip::kArithmetic) {
       LoadUnit(ring + cursor.stage * S::kBytes, 0, unit);
     }
     Base::Walk(cursor, begin, end, [&](RingCursor<Config> at) {
@@ -321,7 +321,13 @@ class WarpgroupTile
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
         u32(&w)[4] = a[kInBatch][i];
-        if constexpr (Config::kWindow) {
+        if constexpr (kStrip == Strip::kDequantization) {
+#pragma unroll
+          for (int r = 0; r < 4; ++r) {
+            // Registers of its own: the words' are loaded again meanwhile.
+            w[r] = unit.words[i][r % Config::kBBits] ^ (kUnitStep + 1u);
+          }
+        } else if constexpr (Config::kWindow) {
           Weight::template Fragment<kUnitStep>(
               unit.words[i],
               Weight::template Scaled<Type>(tables_[i], unit.scales[kEntry][i]),
@@ -356,7 +362,8 @@ class WarpgroupTile
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)
       LoadWords(stage, column, i, unit.words[i]);
-    if constexpr (kScaleBefore || (kGrouped && kHasZero)) {
+    if constexpr ((kScaleBefore || (kGrouped && kHasZero)) &&
+                  kStrip != Strip::kDequantization) {
       if (u * layout::kUnitColumns % Config::kGroup == 0 ||
           Config::kGroup < layout::kUnitColumns) {
         const int group = Base::GroupOf(column * layout::kUnitColumns);
@@ -431,6 +438,7 @@ class WarpgroupTile
   // Scales the partial sums of group `group` of those of stage `stage` into the
   // accumulators.
   __device__ __forceinline__ void Flush(u32 ring, u32 stage, int group) {
+    if constexpr (kStrip == Strip::kDequantization) return;
     const u32 here = ring + stage * S::kBytes;
     const int column = Base::ScaleColumn(group);
     u32 scales[kBlocks];
