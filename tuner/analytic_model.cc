@@ -99,7 +99,7 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
                    const TuningConfig& config, int64_t m,
                    const KernelFootprint& footprint) {
   const LayerConfig& layer = problem.layer;
-  const int64_t split = std::max<int64_t>(config.split_k, 1);
+  const int64_t split = config.splits();
   const int64_t tiles_m = CeilDiv(m, config.block_m);
   const int64_t tiles_n = CeilDiv(layer.n, config.block_n);
   const int64_t steps_total = CeilDiv(layer.k, config.block_k);

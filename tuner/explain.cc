@@ -55,7 +55,8 @@ Explanation Explain(const Problem& problem, const DeviceSpec& device,
                       static_cast<double>(e.n.covered);
 
   const LaunchPlan plan = PlanLaunch(problem, config, m, device.sm_count);
-  e.pieces = e.m.tiles * e.n.tiles * config.split_k;
+  e.pieces = e.m.tiles * e.n.tiles * config.splits();
+
   e.ctas = static_cast<int64_t>(plan.grid.Count());
   e.cluster = static_cast<int64_t>(plan.cluster.Count());
   e.workspace_bytes = plan.workspace_bytes;

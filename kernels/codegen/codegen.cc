@@ -339,7 +339,8 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
   constant("kThreads", config.math_threads());
   constant("kStages", config.stages);
   constant("kLdg", config.producer_b == Producer::kLdg);
-  constant("kSplitK", config.split_k);
+  constant("kSplitK", config.splits());
+  if (wgmma) constant("kWorkers", config.workers());
   constant("kRasterAlongM", config.raster == RasterOrder::kAlongM);
   constant("kInvariant", problem.compute.batch_invariant);
   constant("kTokenRows", TokenRows(config));
@@ -372,9 +373,11 @@ LaunchPlan PlanLaunch(const Problem& problem, const TuningConfig& config,
   LaunchPlan plan;
   plan.kernel_name = std::string(kKernelName);
   const int64_t tiles = Tiles(problem, config, m);
-  int64_t ctas = tiles * config.split_k;
-  if (StreamsTiles(config) && config.split_k == 1 && sm_count > 0) {
-    const int64_t cluster = config.cluster_m * config.cluster_n;
+  int64_t ctas = tiles * config.splits();
+  const int64_t cluster = config.cluster_m * config.cluster_n;
+  if (config.workers() > 0) {
+    ctas = config.workers() * cluster;
+  } else if (StreamsTiles(config) && config.split_k == 1 && sm_count > 0) {
     const int64_t resident =
         std::max<int64_t>(sm_count * config.ctas_per_sm / cluster, 1) * cluster;
     ctas = std::min(ctas, resident);
@@ -383,11 +386,19 @@ LaunchPlan PlanLaunch(const Problem& problem, const TuningConfig& config,
   plan.block.x = static_cast<uint32_t>(config.threads());
   plan.smem_bytes = static_cast<uint32_t>(SmemBytes(problem, config));
   const int64_t cluster_split = ClusterSplit(config);
-  plan.cluster.x = static_cast<uint32_t>(config.cluster_m * config.cluster_n *
-                                         cluster_split);
+  plan.cluster.x = static_cast<uint32_t>(cluster * cluster_split);
   if (UsesWgmma(config)) plan.tensor_maps = TensorMaps(problem, config, m);
   plan.args = Arguments(problem, config, plan.tensor_maps.size(), m);
-  if (config.split_k > cluster_split) {
+  if (config.workers() > 0) {
+    plan.waits_for_lower_ctas = true;
+    // epilogue/partial_tiles.cuh: a flag for each warp, and its sums.
+    const int64_t warps = ctas * config.math_threads() / 32;
+    plan.workspace_zeroed_bytes = CounterBytes(warps);
+    plan.workspace_bytes =
+        plan.workspace_zeroed_bytes +
+        static_cast<uint64_t>(ctas * config.block_m * config.block_n *
+                              config.warps_k() * 4);
+  } else if (config.splits() > cluster_split) {
     plan.workspace_zeroed_bytes = CounterBytes(tiles);
     plan.workspace_bytes =
         plan.workspace_zeroed_bytes +
@@ -408,7 +419,8 @@ std::string KernelIdentity(absl::string_view cubin_hash, const Problem& problem,
   std::string text = absl::StrCat(
       cubin_hash, ";threads=", config.threads(),
       ";smem=", SmemBytes(problem, config), ";block_m=", config.block_m,
-      ";block_n=", config.block_n, ";split_k=", config.split_k);
+      ";block_n=", config.block_n, ";split_k=", config.split_k,
+      config.workers() > 0 ? "w" : "");
   if (UsesWgmma(config)) {
     absl::StrAppend(&text, ";block_k=", config.block_k,
                     ";cluster=", config.cluster_m, "x", config.cluster_n);

@@ -96,6 +96,9 @@ struct LaunchPlan {
   // again after each.
   uint64_t workspace_bytes = 0;
   uint64_t workspace_zeroed_bytes = 0;
+  // Whether CTAs wait for others with lower indexes. Devices start a grid's
+  // CTAs by rising index, so that such a wait ends.
+  bool waits_for_lower_ctas = false;
 
   friend bool operator==(const LaunchPlan&, const LaunchPlan&) = default;
 };

@@ -333,11 +333,15 @@ absl::Status TuningConfig::Validate() const {
   HONE_RETURN_IF_ERROR(CheckRange("tuning.stages", stages, 1, 16));
   HONE_RETURN_IF_ERROR(
       CheckRange("tuning.mmas_in_flight", mmas_in_flight, 1, 8));
-  HONE_RETURN_IF_ERROR(CheckRange("tuning.split_k", split_k, 1, 64));
-  if ((split == Split::kSplitK) != (split_k > 1)) {
+  const int64_t most = split == Split::kSplitK    ? 64
+                       : split == Split::kStreamK ? 1024
+                                                  : 1;
+  if (split_k > most || split_k < std::min<int64_t>(most, 2)) {
     return Bad("tuning.split_k", absl::StrCat(split_k),
-               split == Split::kSplitK ? "2 to 64 when tuning.split is split_k"
-                                       : "1 unless tuning.split is split_k");
+               split == Split::kDataParallel
+                   ? "1 unless tuning.split is split_k or stream_k"
+                   : absl::StrCat("2 to ", most, " when tuning.split is ",
+                                  hone::ToString(split)));
   }
   HONE_RETURN_IF_ERROR(CheckRange("tuning.ctas_per_sm", ctas_per_sm, 1, 16));
   HONE_RETURN_IF_ERROR(CheckRange("tuning.cluster_m", cluster_m, 1, 8));

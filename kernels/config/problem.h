@@ -137,10 +137,10 @@ struct TuningConfig {
   // Tile of one warp; (block_m / warp_m) · (block_n / warp_n) ·
   // (block_k / warp_k) warps of the CTA compute, and warps that share (m, n)
   // are summed in a fixed order through shared memory. With wgmma four warps
-  // are a warpgroup, whose MMA has 64 rows, 16 a warp. Rows are channels: a warp
-  // has 16 or 32 of them and all tokens of the tile (warp_m = block_m). Or, for
-  // weights that are operands as they are, rows are tokens: a warp has 16 or 32
-  // of them and all channels of the tile (warp_n = block_n).
+  // are a warpgroup, whose MMA has 64 rows, 16 a warp. Rows are channels: a
+  // warp has 16 or 32 of them and all tokens of the tile (warp_m = block_m).
+  // Or, for weights that are operands as they are, rows are tokens: a warp has
+  // 16 or 32 of them and all channels of the tile (warp_n = block_n).
   int64_t warp_m = 16;
   int64_t warp_n = 64;
   int64_t warp_k = 64;
@@ -156,7 +156,8 @@ struct TuningConfig {
   // wgmma groups in flight; 1 for mma.sync, which has no such choice.
   int64_t mmas_in_flight = 1;
   Split split = Split::kDataParallel;
-  // CTAs that share one output tile; 1 unless split is split_k.
+  // With split_k the CTAs that share one output tile, with stream_k the
+  // clusters (or CTAs) that share the steps of all tiles; else 1.
   int64_t split_k = 1;
   // Promised to the register allocator (__launch_bounds__).
   int64_t ctas_per_sm = 1;
@@ -168,6 +169,10 @@ struct TuningConfig {
   std::string ToString() const;
   std::string Hash() const;
   absl::Status Validate() const;
+
+  // Parts of every tile's K, and the workers of stream-K (0: none).
+  int64_t splits() const { return split == Split::kSplitK ? split_k : 1; }
+  int64_t workers() const { return split == Split::kStreamK ? split_k : 0; }
 
   int64_t warps_m() const { return block_m / warp_m; }
   int64_t warps_n() const { return block_n / warp_n; }

@@ -173,10 +173,13 @@ absl::Status Bind(const LaunchPlan& plan, const Bindings& bindings,
   return absl::OkStatus();
 }
 
-// The clusters of a grid in an order drawn from the seed.
-std::vector<uint64_t> ClusterOrder(uint64_t count, uint64_t seed) {
+// The clusters of a grid in an order drawn from the seed, or, where the plan
+// relies on it, in that in which devices start them.
+std::vector<uint64_t> ClusterOrder(const LaunchPlan& plan, uint64_t count,
+                                   uint64_t seed) {
   std::vector<uint64_t> order(count);
   std::iota(order.begin(), order.end(), 0);
+  if (plan.waits_for_lower_ctas) return order;
   Random random(seed);
   for (uint64_t i = count; i > 1; --i) {
     std::swap(order[i - 1], order[random.Below(static_cast<uint32_t>(i))]);
@@ -238,7 +241,7 @@ absl::StatusOr<Stats> Execute(const Module& module, const LaunchPlan& plan,
   GlobalRaces races;
   if (threads == 1) launch.races = &races;
   const std::vector<uint64_t> order =
-      ClusterOrder(clusters.Count(), options.seed);
+      ClusterOrder(plan, clusters.Count(), options.seed);
   std::atomic<uint64_t> next{0};
   std::atomic<uint64_t> executed{0};
   std::atomic<bool> stop{false};

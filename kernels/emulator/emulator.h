@@ -114,7 +114,9 @@ using Bindings = absl::flat_hash_map<BufferRole, HostBuffer>;
 enum class CopyLanding : uint8_t { kEarliest, kLatest, kRandom };
 
 struct Options {
-  // Decides the order of CTAs, the schedule of warps and all other draws.
+  // Decides the order of CTAs (of a plan whose CTAs wait for lower ones, that
+  // is by rising index, and each runs to its end), the schedule of warps and
+  // all other draws.
   uint64_t seed = 1;
   CopyLanding landing = CopyLanding::kRandom;
   // Warp instructions of the whole grid before ResourceExhausted.

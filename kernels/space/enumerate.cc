@@ -179,8 +179,10 @@ void EnumerateWgmma(const Problem& problem, const DeviceSpec& device,
   };
   for (TuningConfig config : WgmmaTiles(problem, max_m)) {
     const int64_t tiles_n = CeilDiv(problem.layer.n, config.block_n);
-    // Clusters of four took twice as long on an H200, whatever the tile.
-    for (const Cluster cluster : {Cluster{1, 1}, {1, 2}, {2, 1}}) {
+    // Clusters of four do not all fit the SMs at once, and took twice as long
+    // on an H200, whatever the tile; except with stream-K, which needs no more
+    // of them than fit.
+    for (const Cluster cluster : {Cluster{1, 1}, {1, 2}, {2, 1}, {1, 4}}) {
       // Few tokens are one tile, and cheap to load.
       if (cluster.m > 1 && max_m <= config.block_m) continue;
       if (cluster.n > 1 && config.block_m < 16) continue;
@@ -199,13 +201,20 @@ void EnumerateWgmma(const Problem& problem, const DeviceSpec& device,
             config.ctas_per_sm = ctas;
             // Less in flight does not cover the memory's latency.
             if (ctas * SmemBytes(problem, config) < kLeastInFlight) continue;
-            for (const int64_t split : {1, 2, 3, 4, 8}) {
+            // 0: stream-K.
+            for (const int64_t split : {0, 1, 2, 3, 4, 8}) {
               // A split fills SMs that tiles leave idle.
               if (split > 1 && tiles_n * split > 2 * device.sm_count * ctas) {
                 continue;
               }
-              config.split_k = split;
-              config.split = split > 1 ? Split::kSplitK : Split::kDataParallel;
+              if (split > 0 && cluster.n > 2) continue;
+              config.split_k =
+                  split > 0
+                      ? split
+                      : StreamWorkers(device, cluster.m * cluster.n, ctas);
+              config.split = split == 0  ? Split::kStreamK
+                             : split > 1 ? Split::kSplitK
+                                         : Split::kDataParallel;
               for (const RasterOrder raster :
                    {RasterOrder::kAlongM, RasterOrder::kAlongN}) {
                 if (raster == RasterOrder::kAlongN && config.block_m < 64) {

@@ -76,7 +76,7 @@ Occupancy OccupancyOf(const DeviceSpec& device, const TuningConfig& config,
   const int64_t smem = footprint.smem_bytes + system;
   o.by_slots = CtaSlots(device);
   o.by_smem = smem > 0 ? per_sm / smem : o.by_slots;
-  if (StreamsTiles(config) && config.split_k == 1) {
+  if (StreamsTiles(config) && config.splits() == 1) {
     o.by_launch = config.ctas_per_sm;
   }
   const struct {

@@ -92,6 +92,11 @@ std::string BreaksInvariance(const Problem& problem, const DeviceSpec& device,
   if (broken.empty()) {
     broken = number("warp_k", config.warp_k, order.warp_k);
   }
+  if (broken.empty() && config.workers() > 0) {
+    // Where stream-K cuts K depends on the number of tiles.
+    broken =
+        MustBe("split", ToString(config.split), "split_k, or data_parallel");
+  }
   if (broken.empty()) {
     broken = number("split_k", config.split_k, order.split_k);
   }

@@ -71,10 +71,14 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
                            (TokenRows(config) ? 32 : 36);
   // The workspace's sums read four registers of each split, of up to four
   // fragments at a time.
-  const int64_t summed =
-      config.split_k > ClusterSplit(config)
+  int64_t summed =
+      config.splits() > ClusterSplit(config)
           ? std::min<int64_t>(blocks * columns / 8, 4) * 4 * config.split_k + 40
           : 0;
+  if (config.workers() > 0) {
+    // Eight fragments of another worker's part.
+    summed = sums + std::min<int64_t>(blocks * columns / 8, 8) * 4 + 40;
+  }
   return std::max(mainloop, summed);
 }
 
@@ -125,7 +129,9 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
   const int64_t tile = config.block_m * config.block_n;
   const int64_t reduce = config.warps_k() > 1 ? config.warps_k() * tile * 4 : 0;
   const int64_t output = config.block_m * (config.block_n + 8) * 2;
-  int64_t memory = std::max(ring, reduce + output);
+  // Stream-K goes on with the ring meanwhile.
+  int64_t memory = config.workers() > 0 ? ring + reduce + output
+                                        : std::max(ring, reduce + output);
   if (StreamsTiles(config)) {
     // kernels/device/epilogue/streamed_epilogue.cuh
     const int64_t parts = ClusterSplit(config);
@@ -200,8 +206,14 @@ bool WgmmaColumns(DataType a, int64_t columns) {
   return !a.is_integer() || columns % 16 == 0 || columns <= 24;
 }
 
+int64_t StreamWorkers(const DeviceSpec& device, int64_t cluster,
+                      int64_t ctas_per_sm) {
+  const int64_t ctas = device.sm_count * ctas_per_sm;
+  return cluster > 2 ? ctas * 10 / 11 / cluster : ctas / cluster;
+}
+
 int64_t ClusterSplit(const TuningConfig& config) {
-  const int64_t split = config.split_k;
+  const int64_t split = config.splits();
   const bool fits = (split == 2 || split == 4) && config.warps_k() == 1 &&
                     split * config.cluster_m * config.cluster_n <= 8 &&
                     WgmmaColumnsOf(config) % (8 * split) == 0;
@@ -209,7 +221,7 @@ int64_t ClusterSplit(const TuningConfig& config) {
 }
 
 bool StreamsTiles(const TuningConfig& config) {
-  return UsesWgmma(config) && config.split_k == ClusterSplit(config) &&
+  return UsesWgmma(config) && config.splits() == ClusterSplit(config) &&
          config.warps_k() == 1;
 }
 

@@ -323,9 +323,9 @@ const std::vector<Rule>& LastRules() {
   static const auto* rules = new std::vector<Rule>{
       {"split_kind",
        [](const Arguments& a) -> std::string {
-         return a.config.split == Split::kStreamK
-                    ? "tuning.split is stream_k; there are kernels for "
-                      "data_parallel and split_k"
+         return a.config.split == Split::kStreamK && !UsesWgmma(a.config)
+                    ? "tuning.split is stream_k; mma_sync has data_parallel "
+                      "and split_k"
                     : "";
        }},
       {"block_n_units",
@@ -383,7 +383,17 @@ const std::vector<Rule>& LastRules() {
        }},
       {"split_has_steps",
        [](const Arguments& a) -> std::string {
-         const int64_t steps = CeilDiv(a.problem.layer.k, a.config.block_k);
+         int64_t steps = CeilDiv(a.problem.layer.k, a.config.block_k);
+         if (a.config.workers() > 0) {
+           // Of all tiles, at the fewest tokens.
+           steps *= CeilDiv(a.problem.layer.n,
+                            a.config.block_n * a.config.cluster_n);
+           return a.config.split_k <= steps
+                      ? ""
+                      : MustBe("split_k", a.config.split_k,
+                               absl::StrCat("at most the ", steps,
+                                            " steps of block_k in all tiles"));
+         }
          return a.config.split_k <= steps
                     ? ""
                     : MustBe("split_k", a.config.split_k,

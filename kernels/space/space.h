@@ -106,6 +106,13 @@ bool WgmmaColumns(DataType a, int64_t columns);
 // are whole; its CTAs may take several tiles.
 bool StreamsTiles(const TuningConfig& config);
 
+// Clusters of `cluster` CTAs (1, 2 or 4) that run at a time, `ctas_per_sm` on
+// each SM: how many workers stream-K needs to keep the device busy. SMs of a
+// cluster are of one GPC, which leaves some over where it has more than two
+// (30 of four on an H200's 132 SMs; cudaOccupancyMaxActiveClusters).
+int64_t StreamWorkers(const DeviceSpec& device, int64_t cluster,
+                      int64_t ctas_per_sm);
+
 // Splits of a tile that are in one cluster, and sum through its shared memory
 // instead of the workspace: all of them where a cluster can be that large.
 int64_t ClusterSplit(const TuningConfig& config);

@@ -125,6 +125,12 @@ std::string WavesRemark(const ExplainReport& report) {
 std::string SplitRemark(const ExplainReport& report) {
   const Explanation& e = report.explanation;
   if (report.config.split_k == 1) return "no workspace";
+  if (report.config.workers() > 0) {
+    return absl::StrCat(
+        "stream-K: workers that share all steps; sums of cut "
+        "tiles through a workspace of ",
+        Kb(static_cast<double>(e.workspace_bytes)));
+  }
   if (e.workspace_bytes == 0) return "summed in the cluster, no workspace";
   return absl::StrCat("summed through a workspace of ",
                       Kb(static_cast<double>(e.workspace_bytes)));
@@ -149,7 +155,7 @@ void AddWork(const ExplainReport& report, Sheet& sheet) {
                             Plural(e.k.tiles), config.block_k));
   std::string ctas = absl::StrCat(config.threads(), " threads each");
   if (e.cluster > 1) absl::StrAppend(&ctas, ", clusters of ", e.cluster);
-  if (e.ctas < e.pieces) {
+  if (e.ctas < e.pieces && config.workers() == 0) {
     absl::StrAppend(&ctas, "; take up to ", (e.pieces + e.ctas - 1) / e.ctas,
                     " tiles each");
   }

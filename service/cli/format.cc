@@ -95,7 +95,7 @@ std::string ShortConfig(const TuningConfig& config) {
       "%dx%dx%d w%dx%dx%d s%d ", config.block_m, config.block_n, config.block_k,
       config.warp_m, config.warp_n, config.warp_k, config.stages);
   if (config.split == Split::kStreamK) {
-    out += "sk";
+    absl::StrAppend(&out, "sk", config.split_k);
   } else {
     absl::StrAppend(&out, "k", config.split_k);
   }

@@ -11,7 +11,8 @@
 // The epilogue reuses the ring's memory, or, where each warp has whole sums,
 // has its own: then the grid has as many CTAs as run at a time, each takes one
 // tile after the other, and the next tile's first steps land during the
-// epilogue.
+// epilogue. With stream-K (kWorkers) CTAs take parts of tiles (schedule/
+// work.cuh).
 //
 // Data layout: packed_layout.cuh (weights, scales), tma_ring.cuh (stages).
 //
@@ -75,6 +76,7 @@
 //   kMmaBatch, kFlight       steps of a group of MMAs, groups in flight
 //   kClusterM/N              tiles of a cluster
 //   kClusterSplit            splits of a tile in a cluster
+//   kWorkers                 clusters of stream-K; 0: none
 //   kStreamed                whether warps finish tiles on their own, and CTAs
 //                            take several (epilogue/streamed_epilogue.cuh)
 //   kBulkWeights             whether weights and scales need no tensor map
@@ -85,6 +87,7 @@
 #define HONE_DEVICE_GEMM_WGMMA_GEMM_CUH_
 
 #include "kernels/device/epilogue/epilogue.cuh"
+#include "kernels/device/epilogue/partial_tiles.cuh"
 #include "kernels/device/epilogue/streamed_epilogue.cuh"
 #include "kernels/device/memory/tma_ring.cuh"
 #include "kernels/device/mma/token_warpgroup_tile.cuh"
@@ -95,6 +98,7 @@
 #include "kernels/device/ptx/mbarrier.cuh"
 #include "kernels/device/ptx/wgmma.cuh"
 #include "kernels/device/schedule/tile_schedule.cuh"
+#include "kernels/device/schedule/work.cuh"
 
 namespace hone {
 
@@ -109,8 +113,9 @@ struct ChooseWarpgroup<true, Config> {
 template <typename Config>
 using WarpgroupOf = typename ChooseWarpgroup<Config::kTokenRows, Config>::Type;
 
-// The one dynamic shared-memory block: the ring, reused by the epilogue or
-// followed by a streamed one's memory; the flag that tells a CTA whether it is
+// The one dynamic shared-memory block: the ring, reused by the epilogue or,
+// where that is streamed or the CTA goes on with another tile, followed by its
+// memory; the flag that tells a CTA whether it is
 // its tile's last; and the mbarriers.
 template <typename Config>
 struct WgmmaSharedLayout {
@@ -124,9 +129,11 @@ struct WgmmaSharedLayout {
   static constexpr int kBuffersOffset = kRingBytes;
   static constexpr int kReceivedOffset =
       kBuffersOffset + Streamed::kBufferBytes;
+  static constexpr int kTileBytes = Epilogue<Config, Warp>::kSharedBytes;
+  static constexpr int kTileOffset = Work<Config>::kManyTiles ? kRingBytes : 0;
   static constexpr int kFlagOffset =
       Config::kStreamed ? kReceivedOffset + Streamed::kReceivedBytes
-                        : Max(kRingBytes, Epilogue<Config, Warp>::kSharedBytes);
+                        : Max(kRingBytes, kTileOffset + kTileBytes);
   static constexpr int kArrivedOffset = kFlagOffset + 8;
   static constexpr int kFullOffset = kFlagOffset + 16;
   static constexpr int kEmptyOffset = kFullOffset + Config::kStages * 8;
@@ -185,14 +192,14 @@ __device__ __forceinline__ void ProduceAScales(const WgmmaArguments& arguments,
   }
 }
 
-// One tile of those that compute; `last` if it is the CTA's last.
+// One tile of those that compute, or a part of one: the current of `work`.
 template <typename Config>
 __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
-                                        const TileSchedule<Config>& tile,
-                                        u32 shared,
+                                        const Work<Config>& work, u32 shared,
                                         WarpgroupOf<Config>& warpgroup,
-                                        RingCursor<Config>& cursor, bool last) {
+                                        RingCursor<Config>& cursor) {
   using Warpgroup = WarpgroupOf<Config>;
+  const TileSchedule<Config> tile = work.tile();
   using Shared = WgmmaSharedLayout<Config>;
   constexpr int kUnits = TmaStage<Config>::kUnitsN;
   constexpr int kTotalUnits = static_cast<int>(
@@ -209,7 +216,15 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
   constexpr bool kSplits = Config::kClusterSplit > 1;
   if constexpr (TmaStage<Config>::kCluster > 1 && !kSplits) {
     // All signals to other CTAs are sent; see the end of WgmmaGemm.
-    if (last) ptx::ClusterArrive();
+    if (work.last()) ptx::ClusterArrive();
+  }
+  if constexpr (Work<Config>::kStreamK) {
+    const PartialTiles<Config, Warpgroup> parts(arguments.workspace, work);
+    if (tile.step_begin > 0) {
+      parts.Publish(warpgroup);
+      return;
+    }
+    if (tile.step_end < TileSchedule<Config>::kSteps) parts.Collect(warpgroup);
   }
   if constexpr (Config::kStreamed) {
     const StreamedEpilogue<Config, Warpgroup> epilogue(
@@ -225,10 +240,11 @@ __device__ __forceinline__ void Consume(const WgmmaArguments& arguments,
     }
     epilogue.Run(arguments.c, arguments.m);
   } else {
-    // Others of the CTA may still read the ring.
+    // Others of the CTA may still read the ring, or the tile before.
     Warpgroup::Sync();
     const Epilogue<Config, Warpgroup> epilogue(
-        warpgroup, tile, shared, shared + Shared::kFlagOffset, scales);
+        warpgroup, tile, shared + Shared::kTileOffset,
+        shared + Shared::kFlagOffset, scales);
     epilogue.Run(arguments.c, arguments.workspace, arguments.m);
   }
 }
@@ -249,13 +265,8 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
   const RingBarriers barriers = {shared + Shared::kFullOffset,
                                  shared + Shared::kEmptyOffset};
   const int thread = static_cast<int>(ptx::ThreadIdX());
-  const int m = arguments.m;
-  // A streamed kernel's CTA takes tiles as far apart as the grid is wide.
-  constexpr bool kManyTiles = Config::kStreamed && Config::kSplitK == 1;
-  const int tiles = kManyTiles ? Tile::Tiles(m) : 0;
-  const int stride = static_cast<int>(ptx::GridDimX());
-  int index = static_cast<int>(ptx::BlockIdX());
-  const Tile first(m, index);
+  Work<Config> work(arguments.m);
+  const Tile first = work.tile();
   RingCursor<Config> cursor;
   // The first stages are free. Only a cluster's must wait until all CTAs have
   // their mbarriers; others are on their way while this CTA's threads meet.
@@ -306,26 +317,21 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
     if (thread == Config::kThreads) {
       Produce<Config>(arguments, first, shared, barriers, cursor, begin,
                       first.step_end);
-      if constexpr (kManyTiles) {
 #pragma unroll 1
-        while ((index += stride) < tiles) {
-          const Tile tile(m, index);
-          Produce<Config>(arguments, tile, shared, barriers, cursor,
-                          tile.step_begin, tile.step_end);
-        }
+      while (work.Next()) {
+        const Tile tile = work.tile();
+        Produce<Config>(arguments, tile, shared, barriers, cursor,
+                        tile.step_begin, tile.step_end);
       }
     }
     if constexpr (Stage::kAGroups > 0) {
       // The warp after the producer's thread.
       if (thread / 32 == Config::kThreads / 32 + 1) {
-        ProduceAScales<Config>(arguments, first, shared, barriers, cursor);
-        if constexpr (kManyTiles) {
 #pragma unroll 1
-          while ((index += stride) < tiles) {
-            const Tile tile(m, index);
-            ProduceAScales<Config>(arguments, tile, shared, barriers, cursor);
-          }
-        }
+        do {
+          ProduceAScales<Config>(arguments, work.tile(), shared, barriers,
+                                 cursor);
+        } while (work.Next());
       }
     }
     if constexpr (kCluster) {
@@ -338,16 +344,10 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
       ptx::SetMaxRegistersUp<Config::kMathRegisters>();
     }
     Warpgroup warpgroup(barriers);
-    if constexpr (kManyTiles) {
 #pragma unroll 1
-      do {
-        const Tile tile(m, index);
-        Consume<Config>(arguments, tile, shared, warpgroup, cursor,
-                        index + stride >= tiles);
-      } while ((index += stride) < tiles);
-    } else {
-      Consume<Config>(arguments, first, shared, warpgroup, cursor, true);
-    }
+    do {
+      Consume<Config>(arguments, work, shared, warpgroup, cursor);
+    } while (work.Next());
     if constexpr (kCluster) ptx::WarpSync();
   }
   // No CTA leaves while another may still signal it, or its sums be on their

@@ -13,6 +13,7 @@
 #include "kernels/device/numeric/fields.cuh"
 #include "kernels/device/ptx/cluster.cuh"
 #include "kernels/device/ptx/core.cuh"
+#include "kernels/device/ptx/math.cuh"
 #include "kernels/device/ptx/mbarrier.cuh"
 #include "kernels/device/ptx/wgmma.cuh"
 
@@ -31,6 +32,24 @@ class WarpgroupSums {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       v[e] = static_cast<float>(sum_[f / kTiles][f % kTiles][e]);
+    }
+  }
+
+  // The same as they are, and to add to them.
+  __device__ __forceinline__ Words4 words(int f) const {
+    Words4 words;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      words.w[e] = ToBits(sum_[f / kTiles][f % kTiles][e]);
+    }
+    return words;
+  }
+  __device__ __forceinline__ void Add(int f, const Words4& words) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      Sum value;
+      FromBits(words.w[e], value);
+      sum_[f / kTiles][f % kTiles][e] += value;
     }
   }
 
@@ -229,6 +248,19 @@ class WarpgroupSums {
   RingCursor<Config> next_;
 
  private:
+  static __device__ __forceinline__ u32 ToBits(float v) {
+    return ptx::FloatToBits(v);
+  }
+  static __device__ __forceinline__ u32 ToBits(int v) {
+    return static_cast<u32>(v);
+  }
+  static __device__ __forceinline__ void FromBits(u32 bits, float& v) {
+    v = ptx::BitsToFloat(bits);
+  }
+  static __device__ __forceinline__ void FromBits(u32 bits, int& v) {
+    v = static_cast<int>(bits);
+  }
+
   // The rank of lane l's CTA among those that send to this one: those along n,
   // then the others along m.
   __device__ __forceinline__ u32 PeerOf(u32 lane) const {

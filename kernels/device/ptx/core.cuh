@@ -226,6 +226,21 @@ __device__ __forceinline__ u32 AtomicIncrement(u32* pointer) {
   return old;
 }
 
+// A flag for one thread of the GPU: what the storing thread has written, or
+// seen with barriers, is seen by who loads the value.
+__device__ __forceinline__ void StoreRelease4(u32* pointer, u32 value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(pointer), "r"(value)
+               : "memory");
+}
+__device__ __forceinline__ u32 LoadAcquire4(const u32* pointer) {
+  u32 value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+               : "=r"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
 // Make the compiler have a value ready, and not move its uses across.
 __device__ __forceinline__ void Pin(u32& value) {
   asm volatile("" : "+r"(value));

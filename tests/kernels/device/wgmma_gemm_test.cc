@@ -123,6 +123,50 @@ Problem Parsed(const std::string& layer, const std::string& compute = "") {
   return *problem;
 }
 
+// A config whose MMAs have tokens as rows, from its tile and its warps' tokens
+// and columns.
+TuningConfig TokenTile(int64_t block_m, int64_t block_n, int64_t block_k,
+                       int64_t warp_m, int64_t warp_k,
+                       const std::string& more) {
+  TuningConfig config = Tile(block_m, block_n, block_k, block_n, warp_k, more);
+  config.warp_m = warp_m;
+  EXPECT_TRUE(TokenRows(config));
+  return config;
+}
+
+// Workers that have whole tiles, ends, middles and beginnings of them; with
+// warpgroups along K, sums per warp, clusters, integers, tokens in rows, and
+// scales of A's groups.
+TEST(WgmmaGemmTest, StreamK) {
+  Prove(MakeProblem(200, 1024, kFloat16, kInt4, 128, true),
+        Tile(16, 64, 256, 16, 128,
+             "mmas_in_flight=2,stages=2,split=stream_k,split_k=3"),
+        H200(), {17, 50}, 1);
+  Prove(MakeProblem(100, 1280, kFloat16, kInt4, 0, false),
+        Tile(64, 128, 128, 32, 128,
+             "mmas_in_flight=2,stages=3,split=stream_k,split_k=7"),
+        H200(), {1, 70}, 2);
+  Prove(MakeProblem(500, 640, kBfloat16, kInt4, 128, false),
+        Tile(32, 64, 128, 16, 128,
+             "cluster_n=4,mmas_in_flight=2,stages=2,split=stream_k,split_k=3"),
+        H200(), {33}, 3);
+  Prove(MakeProblem(136, 1024, kFloat16, kInt4, 128, false),
+        Tile(16, 128, 256, 16, 128,
+             "cluster_m=2,mmas_in_flight=2,stages=2,split=stream_k,split_k=2"),
+        H200(), {60}, 4);
+  Prove(Parsed("a=int8,a_scale=token,b=int8,b_scale=channel,bias=1,"
+               "k=1040,n=200"),
+        Tile(48, 128, 128, 16, 128,
+             "cluster_n=2,mmas_in_flight=2,stages=3,split=stream_k,split_k=4"),
+        H200(), {1, 70}, 5);
+  Prove(Parsed("a=float8e4m3,a_group=128,a_scale=group,b=float8e4m3,"
+               "b_group=128,b_group_n=128,b_scale=block,b_scale_type=float32,"
+               "k=1024,n=300"),
+        TokenTile(64, 128, 128, 16, 128,
+                  "mmas_in_flight=1,stages=3,split=stream_k,split_k=5"),
+        H200(), {100}, 6);
+}
+
 // Weights that are operands as they are: both operands in shared memory.
 TEST(WgmmaGemmTest, NarrowRows) {
   Prove(Parsed("a=float8e4m3,a_scale=token,b=float8e4m3,b_scale=channel,"
@@ -183,17 +227,6 @@ TEST(WgmmaGemmTest, NarrowBlockwise) {
                "b_scale=channel,k=800,n=64"),
         Tile(16, 64, 128, 16, 128, "mmas_in_flight=1,stages=2"), H200(), {9},
         6);
-}
-
-// A config whose MMAs have tokens as rows, from its tile and its warps' tokens
-// and columns.
-TuningConfig TokenTile(int64_t block_m, int64_t block_n, int64_t block_k,
-                       int64_t warp_m, int64_t warp_k,
-                       const std::string& more) {
-  TuningConfig config = Tile(block_m, block_n, block_k, block_n, warp_k, more);
-  config.warp_m = warp_m;
-  EXPECT_TRUE(TokenRows(config));
-  return config;
 }
 
 // Tokens as the rows of MMAs: one and two blocks a warpgroup, warpgroups along

@@ -263,6 +263,7 @@ TEST(SpaceTest, EachRuleSaysWhatIsWrongAndWhatIsLegal) {
   EXPECT_THAT(Reason(problem, c), HasSubstr("cluster_m"));
   c = good;
   c.split = Split::kStreamK;
+  c.split_k = 2;
   EXPECT_THAT(Reason(problem, c), HasSubstr("stream_k"));
   c = good;
   c.block_n = c.warp_n = 32;

@@ -83,6 +83,7 @@ TEST(FormatTest, ConfigsSayOnlyWhatDiffers) {
   EXPECT_EQ(ShortConfig(config), "8x64x512 w8x64x64 s4 k1");
   EXPECT_EQ(ShortConfig(config.ToString()), "8x64x512 w8x64x64 s4 k1");
   config.split = Split::kStreamK;
+  config.split_k = 66;
   config.mma = MmaInstruction::kWgmma;
   config.mmas_in_flight = 2;
   config.producer_b = Producer::kTma;
@@ -90,7 +91,7 @@ TEST(FormatTest, ConfigsSayOnlyWhatDiffers) {
   config.cluster_m = 2;
   config.raster = RasterOrder::kAlongN;
   EXPECT_EQ(ShortConfig(config),
-            "8x64x512 w8x64x64 s4 sk wgmma2 b:tma ws cl2x1 rn");
+            "8x64x512 w8x64x64 s4 sk66 wgmma2 b:tma ws cl2x1 rn");
   EXPECT_EQ(ShortConfig("not a config"), "not a config");
 }
 
