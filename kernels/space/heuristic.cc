@@ -190,7 +190,9 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
       c.producer_a = c.producer_b = c.producer_scale = Producer::kTma;
       c.warp_specialized = true;
       c.block_m = tile.block_m;
-      c.warp_m = tile.warp_n == tile.block_n ? 16 : tile.block_m;
+      c.warp_m = tile.warp_n != tile.block_n ? tile.block_m
+                 : tile.block_m > 128        ? 32
+                                             : 16;
       c.block_n = tile.block_n;
       c.block_k = tile.block_k;
       c.warp_n = tile.warp_n;

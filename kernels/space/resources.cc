@@ -11,17 +11,23 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Partial sums of a warpgroup's k-step, where scales follow MMAs.
+// Blocks of 64 rows of a warpgroup.
+int64_t BlocksOf(const TuningConfig& config) {
+  return (TokenRows(config) ? config.warp_m : config.warp_n) / 16;
+}
+
+// Partial sums of a warpgroup's k-step, where scales follow MMAs: one for each
+// group of columns, with tokens in rows also for each block.
 int64_t PartialsOfAStep(const Problem& problem, const TuningConfig& config) {
   int64_t columns = config.warp_k;
   for (const int64_t group :
        {WeightLayoutOf(problem.layer).group, problem.layer.a_group}) {
     if (group != 0) columns = std::min(columns, group);
   }
-  return config.warp_k / columns;
+  return config.warp_k / columns * (TokenRows(config) ? BlocksOf(config) : 1);
 }
 
-// How many sets of them there are: two where one joins the accumulators while
+// How many of them have registers: two where one joins the accumulators while
 // the MMAs of the other run.
 int64_t PartialSets(const Problem& problem, const TuningConfig& config) {
   if (!ScalesAfterMma(problem, config)) return 0;
@@ -42,9 +48,9 @@ int64_t EpilogueWords(const Problem& problem) {
 int64_t EstimateWgmmaRegisters(const Problem& problem,
                                const TuningConfig& config) {
   const int64_t columns = WgmmaColumnsOf(config);
-  const int64_t blocks =
-      (TokenRows(config) ? config.warp_m : config.warp_n) / 16;
+  const int64_t blocks = BlocksOf(config);
   const int64_t sums = blocks * columns / 2;
+  const int64_t partial = TokenRows(config) ? sums / blocks : sums;
   // Past two groups in flight ptxas wants one set of registers more, or it
   // serializes the MMAs (C7512).
   const int64_t flight = config.mmas_in_flight;
@@ -60,13 +66,13 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
   if (TokenRows(config)) {
     // Of rows g and g + 8 by unit of 64 channels; and what the epilogue needs
     // of channels and tokens.
-    scales = ScalesAfterMma(problem, config) ? blocks * columns / 32 : 0;
+    scales = ScalesAfterMma(problem, config) ? columns / 32 : 0;
     scales += EpilogueWords(problem) * columns / 32;
     if (problem.layer.a_scale == InputScale::kToken) scales += blocks * 2;
   }
   const int64_t zeros =
       problem.layer.zero_point == ZeroPoint::kNone ? 0 : blocks * 2;
-  const int64_t mainloop = sums * (1 + PartialSets(problem, config)) +
+  const int64_t mainloop = sums + partial * PartialSets(problem, config) +
                            fragments + words + scales + zeros +
                            (TokenRows(config) ? 32 : 36);
   // The workspace's sums read four registers of each split, of up to four

@@ -27,10 +27,11 @@
 namespace hone {
 
 template <typename Config>
-class TokenWarpgroupTile
-    : public WarpgroupSums<Config, Config::kWarpM / 16, Config::kBlockN / 8> {
+class TokenWarpgroupTile : public WarpgroupSums<Config, Config::kWarpM / 16,
+                                                Config::kBlockN / 8, 1> {
  public:
-  using Base = WarpgroupSums<Config, Config::kWarpM / 16, Config::kBlockN / 8>;
+  using Base =
+      WarpgroupSums<Config, Config::kWarpM / 16, Config::kBlockN / 8, 1>;
   using Base::kBlocks;
   using Base::kTiles;
 
@@ -54,9 +55,9 @@ class TokenWarpgroupTile
       const u32 here = ring + stage * S::kBytes;
       Base::WaitFull(at);
       if constexpr (kPartial) {
-        MultiplyGroups(here, stage);
+        MultiplyParts(here, stage);
       } else {
-        Issue<0, kSteps>(here);
+        Issue<0, kSteps, 0, kBlocks>(here);
         ptx::WgmmaWait<Base::kFlight - 1>();
         if constexpr (Base::kDrained) {
           Base::Release(stage, true);
@@ -102,23 +103,23 @@ class TokenWarpgroupTile
   using S = typename Base::S;
   using Base::kAGrouped;
   using Base::kGrouped;
-  using Base::kGroups;
   using Base::kPartial;
   using Base::kPartialSets;
+  using Base::kParts;
   using Base::kScaleSteps;
   using Base::kSteps;
   static constexpr int kUnits = S::kUnitsN;
   static_assert(Config::kDirect && (!kGrouped || Config::kBlockScale));
 
-  // What multiplies a group's partial sums: of rows g and g + 8 of each block,
-  // by unit of channels.
+  // What multiplies a part's sums: of rows g and g + 8, by unit of channels.
   struct Factors {
-    float low[kBlocks][kUnits];
-    float high[kBlocks][kUnits];
+    float low[kUnits];
+    float high[kUnits];
   };
 
-  // Issues steps [kFirst, kEnd) of the stage at `here`, committed together.
-  template <int kFirst, int kEnd>
+  // Issues steps [kFirst, kEnd) of blocks [kFirstBlock, kEndBlock) of the stage
+  // at `here`, committed together.
+  template <int kFirst, int kEnd, int kFirstBlock, int kEndBlock>
   __device__ __forceinline__ void Issue(u32 here) {
     // The first of the warpgroup's blocks.
     const u32 rows = here + Base::warp() / 4 * (kBlocks * 64 * 128);
@@ -128,7 +129,7 @@ class TokenWarpgroupTile
       const u64 columns =
           Base::template Descriptor<Config::kBlockN>(here + S::kBOffset, step);
 #pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
+      for (int i = kFirstBlock; i < kEndBlock; ++i) {
         Base::Multiply(step, i,
                        Base::template Descriptor<Config::kBlockM>(
                            rows + i * (64 * 128), step),
@@ -138,77 +139,70 @@ class TokenWarpgroupTile
     ptx::WgmmaCommit();
   }
 
-  // Stage `stage`, at `here`, group by group from kGroup on. With two sets of
-  // partial sums one joins the accumulators while the MMAs of the next run.
-  template <int kGroup = 0>
-  __device__ __forceinline__ void MultiplyGroups(u32 here, u32 stage) {
-    if constexpr (kGroup < kGroups) {
-      constexpr bool kLast = kGroup + 1 == kGroups;
-      Issue<kGroup * kScaleSteps, (kGroup + 1) * kScaleSteps>(here);
-      if constexpr (kPartialSets == 2 && kGroup > 0) {
-        const Factors factors = LoadFactors(here, kGroup - 1);
+  // Stage `stage`, at `here`, part by part from kPart on: groups of columns,
+  // and each group's blocks. With two sets of partial sums one joins the
+  // accumulators while the MMAs of the next run.
+  template <int kPart = 0>
+  __device__ __forceinline__ void MultiplyParts(u32 here, u32 stage) {
+    if constexpr (kPart < kParts) {
+      constexpr bool kLast = kPart + 1 == kParts;
+      constexpr int kFirst = kPart / kBlocks * kScaleSteps;
+      constexpr int kBlock = kPart % kBlocks;
+      Issue<kFirst, kFirst + kScaleSteps, kBlock, kBlock + 1>(here);
+      if constexpr (kPartialSets == 2 && kPart > 0) {
+        const Factors factors = LoadFactors(here, kPart - 1);
         ptx::WgmmaWait<1>();
-        Fold(kGroup - 1, factors);
+        Fold(kPart - 1, factors);
       }
       if constexpr (kPartialSets == 1 || kLast) {
-        const Factors factors = LoadFactors(here, kGroup);
+        const Factors factors = LoadFactors(here, kPart);
         ptx::WgmmaWait<0>();
         if constexpr (kLast) Base::Release(stage, true);
-        Fold(kGroup, factors);
+        Fold(kPart, factors);
       }
-      MultiplyGroups<kGroup + 1>(here, stage);
+      MultiplyParts<kPart + 1>(here, stage);
     }
   }
 
-  // Those of the warpgroup's group `group` in the stage at `here`.
-  __device__ __forceinline__ Factors LoadFactors(u32 here, int group) const {
-    const int column = Base::ScaleColumn(group);
-    float of_unit[kUnits];
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      of_unit[u] = 1.0f;
-      if constexpr (kGrouped) {
-        of_unit[u] = ptx::BitsToFloat(
-            ptx::LoadShared4(Base::Entry(here, Base::GroupOf(column), u)));
-      }
+  // Those of the warpgroup's part `part` in the stage at `here`.
+  __device__ __forceinline__ Factors LoadFactors(u32 here, int part) const {
+    const int column = Base::ScaleColumn(part / kBlocks);
+    float low = 1.0f;
+    float high = 1.0f;
+    if constexpr (kAGrouped) {
+      const u32 row = here + S::kAScaleOffset +
+                      (Base::AGroupOf(column) * Config::kBlockM +
+                       BlockToken(part % kBlocks) + Base::lane() / 4) *
+                          4;
+      low = ptx::BitsToFloat(ptx::LoadShared4(row));
+      high = ptx::BitsToFloat(ptx::LoadShared4(row + 32));
     }
     Factors factors;
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      float low = 1.0f;
-      float high = 1.0f;
-      if constexpr (kAGrouped) {
-        const u32 row = here + S::kAScaleOffset +
-                        (Base::AGroupOf(column) * Config::kBlockM +
-                         BlockToken(i) + Base::lane() / 4) *
-                            4;
-        low = ptx::BitsToFloat(ptx::LoadShared4(row));
-        high = ptx::BitsToFloat(ptx::LoadShared4(row + 32));
+    for (int u = 0; u < kUnits; ++u) {
+      float of_unit = 1.0f;
+      if constexpr (kGrouped) {
+        of_unit = ptx::BitsToFloat(
+            ptx::LoadShared4(Base::Entry(here, Base::GroupOf(column), u)));
       }
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u) {
-        factors.low[i][u] = of_unit[u] * low;
-        factors.high[i][u] = of_unit[u] * high;
-      }
+      factors.low[u] = of_unit * low;
+      factors.high[u] = of_unit * high;
     }
     return factors;
   }
 
-  // Adds the partial sums of group `group`, which are complete.
-  __device__ __forceinline__ void Fold(int group, const Factors& factors) {
+  // Adds the partial sums of part `part`, which are complete.
+  __device__ __forceinline__ void Fold(int part, const Factors& factors) {
     if constexpr (kStrip == Strip::kDequantization) return;
-    auto& partial = Base::partial_[group % kPartialSets];
+    auto& partial = Base::partial_[part % kPartialSets];
     Base::PinAll(partial);
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
-      for (int j = 0; j < kTiles; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          Base::sum_[i][j][e] +=
-              static_cast<float>(partial[i][j][e]) *
-              (e < 2 ? factors.low[i][j / 8] : factors.high[i][j / 8]);
-        }
+      for (int e = 0; e < 4; ++e) {
+        Base::sum_[part % kBlocks][j][e] +=
+            static_cast<float>(partial[0][j][e]) *
+            (e < 2 ? factors.low[j / 8] : factors.high[j / 8]);
       }
     }
   }

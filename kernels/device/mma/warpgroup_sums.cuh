@@ -19,7 +19,11 @@
 
 namespace hone {
 
-template <typename Config, int kBlocksOfRows, int kTilesOfColumns>
+// Where scales follow MMAs, the partial sums of a group of columns are of
+// kBlocksOfParts blocks at a time: of all, or block after block, which leaves
+// registers for larger tiles.
+template <typename Config, int kBlocksOfRows, int kTilesOfColumns,
+          int kBlocksOfParts>
 class WarpgroupSums {
  public:
   static constexpr int kBlocks = kBlocksOfRows;
@@ -88,19 +92,22 @@ class WarpgroupSums {
   // Sums that start at zero and join the accumulators with a group's end.
   static constexpr bool kPartial = Config::kScaleAfter;
   static constexpr int kFlight = Config::kFlight;
-  // Partial sums of a stage. There may be two sets, so that one joins the
-  // accumulators while the MMAs of the other run; not across stages, where
-  // ptxas would serialize the MMAs (C7514).
+  // Partial sums of a stage, by group and then, if they are not of all blocks,
+  // by block. There may be two sets, so that one joins the accumulators while
+  // the MMAs of the other run; not across stages, where ptxas would serialize
+  // the MMAs (C7514).
   static constexpr int kGroups = kSteps / kScaleSteps;
+  static constexpr int kParts = kGroups * (kBlocks / kBlocksOfParts);
   static constexpr int kPartialSets =
-      kPartial && kFlight > 1 && kGroups > 1 ? 2 : 1;
+      kPartial && kFlight > 1 && kParts > 1 ? 2 : 1;
   // Whether no MMA is in flight at the end of a stage.
   static constexpr bool kDrained = kPartial || kFlight == 1;
 
   using Partial = typename Type::Sum;
   using Sum = typename ChooseSum<kPartial, Partial>::Type;
-  template <typename T>
-  using Sums = T[kBlocks][kTiles][4];
+  template <typename T, int kOf = kBlocks>
+  using Sums = T[kOf][kTiles][4];
+  using PartialSums = Sums<Partial, kBlocksOfParts>;
 
   // `warps` of the CTA lie along the rows.
   __device__ __forceinline__ WarpgroupSums(RingBarriers barriers, int warps)
@@ -169,10 +176,10 @@ class WarpgroupSums {
     }
   }
 
-  template <typename T>
-  static __device__ __forceinline__ void PinAll(Sums<T>& sums) {
+  template <typename T, int kOf>
+  static __device__ __forceinline__ void PinAll(T (&sums)[kOf][kTiles][4]) {
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int i = 0; i < kOf; ++i) {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
@@ -206,8 +213,10 @@ class WarpgroupSums {
                                            u64 columns) {
     if constexpr (kStrip == Strip::kMmas) return;
     if constexpr (kPartial && kStrip != Strip::kDequantization) {
+      const int group = step / kScaleSteps;
+      const int part = kBlocksOfParts == kBlocks ? group : group * kBlocks + i;
       Partial(&sums)[kTiles][4] =
-          partial_[step / kScaleSteps % kPartialSets][i];
+          partial_[part % kPartialSets][i % kBlocksOfParts];
       if (step % kScaleSteps == 0) {
         Mma::template Run<false>(sums, rows, columns);
       } else {
@@ -238,7 +247,7 @@ class WarpgroupSums {
 
   Sum sum_[kBlocks][kTiles][4];
   // Products not yet in the accumulators.
-  Sums<Partial> partial_[kPartialSets];
+  PartialSums partial_[kPartialSets];
   int lane_;
   int warp_;
   int warp_k_;
@@ -279,10 +288,10 @@ class WarpgroupSums {
   // Pinned, since a zero that the compiler writes late, after a fence, would be
   // a write to a register in flight. The first MMA of a partial sum ignores
   // what it finds, but not when it was written.
-  template <typename T>
-  static __device__ __forceinline__ void SetZero(Sums<T>& sums) {
+  template <typename T, int kOf>
+  static __device__ __forceinline__ void SetZero(T (&sums)[kOf][kTiles][4]) {
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int i = 0; i < kOf; ++i) {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
 #pragma unroll

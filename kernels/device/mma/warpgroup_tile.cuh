@@ -41,9 +41,11 @@ namespace hone {
 // blocks do. Tiles of columns are eight tokens.
 template <typename Config>
 class WarpgroupTile
-    : public WarpgroupSums<Config, Config::kWarpN / 16, Config::kBlockM / 8> {
+    : public WarpgroupSums<Config, Config::kWarpN / 16, Config::kBlockM / 8,
+                           Config::kWarpN / 16> {
  public:
-  using Base = WarpgroupSums<Config, Config::kWarpN / 16, Config::kBlockM / 8>;
+  using Base = WarpgroupSums<Config, Config::kWarpN / 16, Config::kBlockM / 8,
+                             Config::kWarpN / 16>;
   using Base::kBlocks;
   using Base::kTiles;
 

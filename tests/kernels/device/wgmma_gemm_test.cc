@@ -310,6 +310,15 @@ TEST(WgmmaGemmTest, TokenRowsBlockwise) {
         TokenTile(64, 128, 128, 16, 128,
                   "mmas_in_flight=1,stages=2,split=split_k,split_k=2"),
         H200(), {64}, 9);
+  // Block after block of tokens: each with one set of partial sums, and two in
+  // turn.
+  const Problem blocks = Parsed(
+      "a=float8e4m3,a_group=128,a_scale=group,b=float8e4m3,b_group=128,"
+      "b_group_n=128,b_scale=block,b_scale_type=float32,k=656,n=200");
+  Prove(blocks, TokenTile(256, 128, 128, 32, 128, "mmas_in_flight=1,stages=3"),
+        H200(), {200}, 11);
+  Prove(blocks, TokenTile(128, 64, 256, 32, 256, "mmas_in_flight=2,stages=2"),
+        H200(), {130}, 12);
 }
 
 // Packed weights of fewer bits than the activations.
