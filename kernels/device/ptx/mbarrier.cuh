@@ -68,6 +68,11 @@ __device__ __forceinline__ void NamedBarrierSync(u32 barrier, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+// Counts the warp's threads without waiting for the others.
+__device__ __forceinline__ void NamedBarrierArrive(u32 barrier, u32 threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 }  // namespace hone::ptx
 
 #endif  // HONE_DEVICE_PTX_MBARRIER_CUH_
