@@ -76,10 +76,10 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
                            fragments + words + scales + zeros +
                            (TokenRows(config) ? 32 : 36);
   // The workspace's sums read four registers of each split, of up to four
-  // fragments at a time.
+  // fragments at a time, most of which ptxas keeps in flight.
   int64_t summed =
       config.splits() > ClusterSplit(config)
-          ? std::min<int64_t>(blocks * columns / 8, 4) * 4 * config.split_k + 40
+          ? std::min<int64_t>(blocks * columns / 8, 4) * 3 * config.split_k + 28
           : 0;
   if (config.workers() > 0) {
     // Eight fragments of another worker's part.

@@ -163,6 +163,11 @@ class Drawer {
       c.split_k = order.split_k;
     }
     c.split = c.split_k > 1 ? Split::kSplitK : Split::kDataParallel;
+    if (wgmma && Below(5) == 0) {
+      c.split = Split::kStreamK;
+      c.split_k =
+          StreamWorkers(draw.device, c.cluster_m * c.cluster_n, c.ctas_per_sm);
+    }
     return c;
   }
 
