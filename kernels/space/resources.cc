@@ -11,9 +11,10 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Blocks of 64 rows of a warpgroup.
+// Blocks of 64 rows of a warpgroup; 1 where a config that is refused for it has
+// a part of one.
 int64_t BlocksOf(const TuningConfig& config) {
-  return (TokenRows(config) ? config.warp_m : config.warp_n) / 16;
+  return CeilDiv(TokenRows(config) ? config.warp_m : config.warp_n, 16);
 }
 
 // Partial sums of a warpgroup's k-step, where scales follow MMAs: one for each

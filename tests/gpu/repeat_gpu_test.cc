@@ -69,6 +69,22 @@ std::vector<Case> Cases() {
              "warp_k=256,stages=2,mmas_in_flight=2,cluster_n=2,split=split_k,"
              "split_k=2"),
        {19, 77}},
+      {"wgmma_stream_k",
+       w4a16 + "k=2104,n=1000",
+       Wgmma("block_m=16,block_n=128,block_k=128,warp_m=16,warp_n=16,"
+             "warp_k=128,stages=3,mmas_in_flight=2,split=stream_k,split_k=101"),
+       {1, 13, 37}},
+      {"wgmma_stream_k_warps_along_k",
+       w4a16 + "k=4136,n=1000",
+       Wgmma("block_m=16,block_n=64,block_k=256,warp_m=16,warp_n=16,"
+             "warp_k=128,stages=3,mmas_in_flight=2,split=stream_k,split_k=132"),
+       {5, 100}},
+      {"wgmma_stream_k_cluster",
+       blockwise + "k=1296,n=3000",
+       Wgmma("block_m=64,block_n=128,block_k=128,warp_m=16,warp_n=128,"
+             "warp_k=128,stages=3,mmas_in_flight=1,cluster_n=2,split=stream_k,"
+             "split_k=66"),
+       {130, 1000}},
       {"wgmma_data_parallel_cluster",
        w4a16 + "k=1544,n=3000",
        Wgmma("block_m=64,block_n=128,block_k=128,warp_m=64,warp_n=16,"

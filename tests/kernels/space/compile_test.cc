@@ -472,11 +472,10 @@ TEST(SpaceCompileTest, WhatIsRefusedDoesNotCompileOrFit) {
       ++estimated;
       if (wrong.empty()) continue;
       ++unnecessary;
-      printf("%s: %ld registers estimated, %d used\n",
-             Describe(refused).c_str(),
-             static_cast<long>(
-                 EstimateRegisters(refused.problem, refused.config)),
-             compiled.resources.registers);
+      printf(
+          "%s: %ld registers estimated, %d used\n", Describe(refused).c_str(),
+          static_cast<long>(EstimateRegisters(refused.problem, refused.config)),
+          compiled.resources.registers);
     } else {
       EXPECT_EQ(wrong, "");
     }
