@@ -279,6 +279,12 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
         absl::StrCat("tuning config refused by rule ", refusal->rule, ": ",
                      refusal->reason));
   }
+  return RenderUnchecked(problem, config, device);
+}
+
+RenderedKernel RenderUnchecked(const Problem& problem,
+                               const TuningConfig& config,
+                               const DeviceSpec& device) {
   const LayerConfig& layer = problem.layer;
   RenderedKernel kernel;
   kernel.kernel_name = std::string(kKernelName);

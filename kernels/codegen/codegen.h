@@ -45,6 +45,12 @@ absl::StatusOr<RenderedKernel> RenderKernel(const Problem& problem,
                                             const TuningConfig& config,
                                             const DeviceSpec& device);
 
+// The same whatever the rules say of the config, for tests of the rules: the
+// unit need not compile, nor fit a device.
+RenderedKernel RenderUnchecked(const Problem& problem,
+                               const TuningConfig& config,
+                               const DeviceSpec& device);
+
 // The launch of that kernel at one M ≥ 1. Kernels whose CTAs take several tiles
 // get as many CTAs as run at a time on `sm_count` SMs; with 0, one for each
 // tile, which is correct on any device.

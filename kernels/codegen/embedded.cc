@@ -1,20 +1,19 @@
 #include "kernels/codegen/embedded.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "kernels/config/sha256.h"
+#include "kernels/config/source_text.h"
 
 namespace hone {
 
 namespace embedded_internal {
 // Defined in the generated file.
-const std::vector<std::pair<absl::string_view, absl::string_view>>&
-DeviceFiles();
+const SourceFiles& DeviceFiles();
 }  // namespace embedded_internal
 
 namespace {
@@ -58,12 +57,17 @@ std::string FlattenedDeviceSource(
   return out;
 }
 
-std::string SourceClosureHash() {
+std::string SourceHash(const SourceFiles& files) {
   std::string all;
-  for (const auto& [name, text] : embedded_internal::DeviceFiles()) {
-    absl::StrAppend(&all, name.size(), ":", name, text.size(), ":", text);
+  for (const auto& [path, source] : files) {
+    const std::string text = CanonicalSource(source);
+    absl::StrAppend(&all, path.size(), ":", path, text.size(), ":", text);
   }
   return Sha256Hex(all);
+}
+
+std::string SourceClosureHash() {
+  return SourceHash(embedded_internal::DeviceFiles());
 }
 
 }  // namespace hone

@@ -4,6 +4,8 @@
 
 #include <initializer_list>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -19,7 +21,15 @@ absl::string_view EmbeddedDeviceSource(absl::string_view path);
 std::string FlattenedDeviceSource(
     std::initializer_list<absl::string_view> paths);
 
-// SHA-256 over the names and texts of all embedded device sources, in hex.
+// Paths and texts.
+using SourceFiles =
+    std::vector<std::pair<absl::string_view, absl::string_view>>;
+
+// SHA-256 over the paths and the canonical texts (CanonicalSource()) of files,
+// in hex: comments and formatting do not count.
+std::string SourceHash(const SourceFiles& files);
+
+// That of all embedded device sources. What was tuned with others is outdated.
 std::string SourceClosureHash();
 
 }  // namespace hone

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/config/sha256.h"
+#include "kernels/config/source_text.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/jit/cubin_info.h"
 
@@ -128,11 +129,13 @@ std::vector<std::string> CompileOptions(const CompileRequest& request) {
 
 std::string SourceKey(const CompileRequest& request,
                       absl::string_view nvrtc_version) {
-  std::string text = "hone source key 1";
+  std::string text = "hone source key 2";
   const auto add = [&text](absl::string_view field) {
     absl::StrAppend(&text, ";", field.size(), ":", field);
   };
-  add(request.source);
+  // What is asked for beyond the standard may put line numbers into the cubin.
+  add(request.options.empty() ? CanonicalSource(request.source)
+                              : request.source);
   add(nvrtc_version);
   add(request.arch);
   for (const std::string& option : CompileOptions(request)) add(option);

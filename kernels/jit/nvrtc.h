@@ -18,7 +18,8 @@ std::vector<std::string> CompileOptions(const CompileRequest& request);
 
 // The content address of a compile, 64 hex digits: SHA-256 over the source,
 // the NVRTC version, the architecture and all options, each prefixed with its
-// length.
+// length. Comments and formatting of the source do not count, unless there are
+// options beyond the standard ones.
 std::string SourceKey(const CompileRequest& request,
                       absl::string_view nvrtc_version);
 

@@ -11,9 +11,10 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Blocks of 64 rows of a warpgroup.
+// Blocks of 64 rows of a warpgroup; 1 where a config that is refused for it has
+// a part of one.
 int64_t BlocksOf(const TuningConfig& config) {
-  return (TokenRows(config) ? config.warp_m : config.warp_n) / 16;
+  return CeilDiv(TokenRows(config) ? config.warp_m : config.warp_n, 16);
 }
 
 // Partial sums of a warpgroup's k-step, where scales follow MMAs: one for each
@@ -76,10 +77,10 @@ int64_t EstimateWgmmaRegisters(const Problem& problem,
                            fragments + words + scales + zeros +
                            (TokenRows(config) ? 32 : 36);
   // The workspace's sums read four registers of each split, of up to four
-  // fragments at a time.
+  // fragments at a time, most of which ptxas keeps in flight.
   int64_t summed =
       config.splits() > ClusterSplit(config)
-          ? std::min<int64_t>(blocks * columns / 8, 4) * 4 * config.split_k + 40
+          ? std::min<int64_t>(blocks * columns / 8, 4) * 3 * config.split_k + 28
           : 0;
   if (config.workers() > 0) {
     // Eight fragments of another worker's part.

@@ -432,7 +432,13 @@ const std::vector<Rule>& LastRules() {
        }},
       {"registers_fit",
        [](const Arguments& a) -> std::string {
-         const int64_t need = EstimateRegisters(a.problem, a.config);
+         int64_t need = EstimateRegisters(a.problem, a.config);
+         // mma.sync of SM90 has no 8-bit floats: ptxas converts the operands of
+         // several MMAs at a time.
+         if (!UsesWgmma(a.config) && a.device.sm_arch == 90 &&
+             a.problem.layer.a.bits() == 8 && !a.problem.layer.a.is_integer()) {
+           need += 32;
+         }
          const int64_t limit =
              UsesWgmma(a.config)
                  ? std::max(RegistersOf(a.problem, a.config).launch,

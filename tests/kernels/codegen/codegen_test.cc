@@ -183,5 +183,13 @@ TEST(EmbeddedTest, FlattensEachFileOnce) {
   EXPECT_EQ(SourceClosureHash().size(), 64u);
 }
 
+TEST(EmbeddedTest, CommentsAndFormattingKeepTheSourceHash) {
+  const std::string hash = SourceHash({{"a.cuh", "int f(int x);\n"}});
+  EXPECT_EQ(SourceHash({{"a.cuh", "// F.\nint  f( int x ); /* f */"}}), hash);
+  EXPECT_NE(SourceHash({{"a.cuh", "int g(int x);\n"}}), hash);
+  EXPECT_NE(SourceHash({{"b.cuh", "int f(int x);\n"}}), hash);
+  EXPECT_NE(SourceHash({{"a.cuh", ""}, {"b.cuh", "int f(int x);\n"}}), hash);
+}
+
 }  // namespace
 }  // namespace hone

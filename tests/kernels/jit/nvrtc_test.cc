@@ -1,12 +1,14 @@
 #include "kernels/jit/nvrtc.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/codegen/codegen.h"
+#include "kernels/config/source_text.h"
 #include "kernels/jit/cubin_info.h"
 #include "kernels/space/space.h"
 #include "tests/kernels/jit/test_sources.h"
@@ -162,6 +164,33 @@ TEST(NvrtcTest, RenderedKernelsCompileWithoutIncludes) {
   EXPECT_EQ((*kernels)[0].name, kernel->kernel_name);
 }
 
+TEST(SourceKeyTest, CommentsAndFormattingDoNotCount) {
+  CompileRequest request = Request(StoreSource(7));
+  CompileRequest commented = Request("// Stores.\n" + request.source);
+  EXPECT_EQ(SourceKey(commented, "13.0"), SourceKey(request, "13.0"));
+  // Line numbers would be those of another text.
+  request.options = commented.options = {"-lineinfo"};
+  EXPECT_NE(SourceKey(commented, "13.0"), SourceKey(request, "13.0"));
+}
+
+// Nor do they count for the compiler, in any of the device sources.
+TEST(SourceKeyTest, CanonicalTextIsTheSameKernel) {
+  for (const auto& [name, m] : {std::pair("h200", 4096), {"a100", 64}}) {
+    Problem problem;
+    problem.layer.n = problem.layer.k = 4096;
+    const DeviceSpec device = *ModelledDevice(name);
+    const auto kernel =
+        RenderKernel(problem, HeuristicDefault(problem, device, m), device);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto own = TestNvrtc().Compile(Request(kernel->source, kernel->arch));
+    const auto canonical = TestNvrtc().Compile(
+        Request(CanonicalSource(kernel->source), kernel->arch));
+    ASSERT_TRUE(own.ok() && own->ok()) << own->log;
+    ASSERT_TRUE(canonical.ok() && canonical->ok()) << canonical->log;
+    EXPECT_EQ(own->cubin, canonical->cubin);
+  }
+}
+
 TEST(SourceKeyTest, EveryFieldCounts) {
   const CompileRequest base{.source = "s", .arch = "sm_80"};
   CompileRequest source = base;
@@ -188,8 +217,9 @@ TEST(SourceKeyTest, EveryFieldCounts) {
 
 TEST(SourceKeyTest, FieldsCannotRunIntoEachOther) {
   // Without lengths these two would hash the same text.
-  EXPECT_NE(SourceKey({.source = "a;4:13.0", .arch = "x"}, "1"),
-            SourceKey({.source = "a", .arch = "x"}, "13.0;1:1"));
+  EXPECT_NE(
+      SourceKey({.source = "a;4:13.0", .arch = "x", .options = {"-y"}}, "1"),
+      SourceKey({.source = "a", .arch = "x", .options = {"-y"}}, "13.0;1:1"));
 }
 
 }  // namespace
