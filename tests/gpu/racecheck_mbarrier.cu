@@ -12,10 +12,14 @@
 // at the CTA's scope; bar.warp.sync orders the accesses of the lanes before it)
 // no_syncwarp and early_arrive race, and no other does.
 //
-// The tool follows mbarriers (documented for cuda::barrier) by what the
-// compiler notes of them in the cubin: how many there are, and each instruction
-// on them. Initialized in a loop, as in the kernel and in `uncounted` and
-// `transactions`, they cannot be counted; --num-cuda-barriers tells the tool.
+// On an H200, compute-sanitizer 2025.3.1 (CUDA 13.0) reports nothing for
+// all_lanes, stores_all_lanes and bar_sync, and a WAR hazard for all others:
+// first of lane 5's read and the writer's next write, whether that is cp.async
+// or st.shared, and however the mbarriers are initialized or counted
+// (--num-cuda-barriers). So it follows mbarriers, but takes an arrival for one
+// of the arriving lane's own reads: elected and no_syncwarp are the same to it,
+// and what it says of the kernel is not that there is a race. (The release
+// notes of 2025.4 call racecheck's false positives with mbarriers fixed.)
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -50,12 +54,10 @@ enum Variant {
   kBarSync,
   // kElected, whose mbarriers are initialized in a loop that stays one.
   kUncounted,
-  // kUncounted, and `full` also waits for a bulk copy into other memory.
-  kTransactions,
 };
 constexpr const char* kVariants[] = {
-    "elected",      "all_lanes", "stores",    "stores_all_lanes", "no_syncwarp",
-    "early_arrive", "bar_sync",  "uncounted", "transactions"};
+    "elected",     "all_lanes",    "stores",   "stores_all_lanes",
+    "no_syncwarp", "early_arrive", "bar_sync", "uncounted"};
 
 __device__ uint32_t Shared(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -82,36 +84,22 @@ __device__ void Wait(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
-// Expects and starts a copy of 128 bytes.
-__device__ void Bulk(uint32_t to, const uint32_t* from, uint32_t barrier) {
-  asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" ::"r"(barrier)
-      : "memory");
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1], 128, [%2];" ::"r"(to),
-      "l"(from), "r"(barrier)
-      : "memory");
-}
-
 // `from` has kSteps rows of 32 words; `to`, a sum for each reading thread.
 template <Variant kVariant>
 __global__ void __launch_bounds__(kThreads)
     Ring(const uint32_t* from, uint32_t* to) {
-  extern __shared__ __align__(128) uint32_t memory[];
+  extern __shared__ __align__(16) uint32_t memory[];
   constexpr bool kAll = kVariant == kAllLanes || kVariant == kStoresAllLanes;
   constexpr bool kStore = kVariant == kStores || kVariant == kStoresAllLanes;
   const uint32_t data = Shared(memory);
   const uint32_t full = data + kStages * 32 * 4;
   const uint32_t empty = full + kStages * 8;
   const int lane = threadIdx.x % 32;
-  constexpr bool kBulk = kVariant == kTransactions;
-  constexpr int kUnroll = kVariant == kUncounted || kBulk ? 1 : kStages;
-  const uint32_t bulk = empty + kStages * 8;
+  constexpr int kUnroll = kVariant == kUncounted ? 1 : kStages;
   if (threadIdx.x == 0) {
 #pragma unroll kUnroll
     for (int i = 0; i < kStages; ++i) {
-      Init(full + i * 8, kBulk ? 33 : 32);
+      Init(full + i * 8, 32);
       Init(empty + i * 8, kAll ? kReaders * 32 : kReaders);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -132,8 +120,6 @@ __global__ void __launch_bounds__(kThreads)
                      : "memory");
         Arrive(full + stage * 8);
       } else {
-        if (kBulk && lane == 0)
-          Bulk(bulk + stage * 128, from + step * 32, full + stage * 8);
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(word),
                      "l"(from + step * 32 + lane)
                      : "memory");
@@ -206,10 +192,9 @@ int Run() {
 
 int main(int argc, char** argv) {
   constexpr int (*kRuns[])() = {
-      Run<kElected>,        Run<kAllLanes>,   Run<kStores>,
-      Run<kStoresAllLanes>, Run<kNoSyncwarp>, Run<kEarlyArrive>,
-      Run<kBarSync>,        Run<kUncounted>,  Run<kTransactions>};
-  for (int i = 0; argc == 2 && i < 9; ++i) {
+      Run<kElected>,    Run<kAllLanes>,    Run<kStores>,  Run<kStoresAllLanes>,
+      Run<kNoSyncwarp>, Run<kEarlyArrive>, Run<kBarSync>, Run<kUncounted>};
+  for (int i = 0; argc == 2 && i < 8; ++i) {
     if (strcmp(argv[1], kVariants[i]) == 0) return kRuns[i]();
   }
   fprintf(stderr, "usage: racecheck_mbarrier VARIANT, one of");

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "kernels/codegen/codegen.h"
 #include "kernels/space/space.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -108,6 +109,27 @@ std::vector<Case> Cases() {
   };
 }
 
+// Where two outputs differ: the block of rows and columns that holds all
+// places, how many they are, and the first one's codes.
+std::string Difference(const std::vector<uint16_t>& c,
+                       const std::vector<uint16_t>& expected, int64_t n) {
+  int64_t count = 0, first = 0;
+  int64_t rows[2] = {INT64_MAX, 0}, columns[2] = {INT64_MAX, 0};
+  for (int64_t i = 0; i < static_cast<int64_t>(c.size()); ++i) {
+    if (c[i] == expected[i]) continue;
+    if (count++ == 0) first = i;
+    rows[0] = std::min(rows[0], i / n);
+    rows[1] = std::max(rows[1], i / n);
+    columns[0] = std::min(columns[0], i % n);
+    columns[1] = std::max(columns[1], i % n);
+  }
+  return absl::StrFormat(
+      "%d values differ, in rows %d to %d and columns %d to %d; the first at "
+      "[%d][%d] is %#x instead of %#x",
+      count, rows[0], rows[1], columns[0], columns[1], first / n, first % n,
+      c[first], expected[first]);
+}
+
 class RepeatGpuTest : public GpuTest,
                       public testing::WithParamInterface<size_t> {
  protected:
@@ -186,10 +208,8 @@ class RepeatGpuTest : public GpuTest,
           continue;
         }
         if (c == first) continue;
-        const auto at =
-            std::mismatch(c.begin(), c.end(), first.begin()).first - c.begin();
-        FAIL() << "run " << run << " has other bits at ["
-               << at / problem.layer.n << "][" << at % problem.layer.n << "]";
+        FAIL() << "run " << run << ": "
+               << Difference(c, first, problem.layer.n);
       }
     }
     for (const Slot& slot : slots) {
