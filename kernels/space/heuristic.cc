@@ -61,7 +61,7 @@ constexpr WgmmaTile kWideTiles[] = {
     {64, 128, 256, 16, 256},  {96, 128, 128, 16, 128},
     {96, 128, 256, 32, 128},  {96, 256, 128, 32, 128},
     {128, 128, 128, 16, 128}, {128, 256, 128, 32, 128},
-    {160, 256, 128, 32, 128},
+    {160, 256, 128, 32, 128}, {256, 128, 128, 16, 128},
 };
 // Packed weights beside 8-bit activations.
 constexpr WgmmaTile kNarrowTiles[] = {
@@ -85,7 +85,7 @@ constexpr WgmmaTile kRowGroupTiles[] = {
     {16, 64, 512, 16, 512},    {32, 64, 512, 16, 512},
     {64, 64, 256, 16, 256},    {64, 128, 256, 128, 256},
     {128, 64, 256, 64, 256},   {128, 128, 128, 128, 128},
-    {128, 192, 128, 192, 128},
+    {128, 192, 128, 192, 128}, {256, 128, 128, 128, 128},
 };
 // Where B has scales of its own in each group and channel, tokens cannot be.
 constexpr WgmmaTile kRowChannelGroupTiles[] = {
@@ -106,6 +106,7 @@ absl::Span<const WgmmaTile> WgmmaTiles(const Problem& problem) {
 // Nullopt when no tile is legal.
 std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
                                          const DeviceSpec& device, int64_t m) {
+  // A split of 0 is stream-K.
   struct Sharing {
     int64_t split, cluster_m, cluster_n;
   };
@@ -115,8 +116,13 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
     const int64_t tiles_m = CeilDiv(m, tile.block_m);
     const int64_t tiles_n = CeilDiv(problem.layer.n, tile.block_n);
     // Clusters of four, of tiles or splits, do not all fit the SMs at once.
-    for (const Sharing& sharing :
-         {Sharing{1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}}) {
+    for (const Sharing& sharing : {Sharing{1, 1, 1},
+                                   {1, 1, 2},
+                                   {1, 2, 1},
+                                   {2, 1, 1},
+                                   {4, 1, 1},
+                                   {0, 1, 1},
+                                   {0, 1, 2}}) {
       if (sharing.split > 2 && tile.block_k == tile.warp_k) continue;
       // Few tiles that only fill clusters up.
       if (CeilDiv(tiles_m, sharing.cluster_m) * sharing.cluster_m * 20 >
@@ -138,8 +144,13 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
       c.warp_n = tile.warp_n;
       c.warp_k = tile.warp_k;
       c.raster = WgmmaRaster(m);
-      c.split_k = sharing.split;
-      c.split = c.split_k > 1 ? Split::kSplitK : Split::kDataParallel;
+      c.split_k =
+          sharing.split > 0
+              ? sharing.split
+              : StreamWorkers(device, sharing.cluster_m * sharing.cluster_n, 1);
+      c.split = sharing.split == 0  ? Split::kStreamK
+                : sharing.split > 1 ? Split::kSplitK
+                                    : Split::kDataParallel;
       c.cluster_m = sharing.cluster_m;
       c.cluster_n = sharing.cluster_n;
       const auto time = [&] {

@@ -8,9 +8,10 @@
 //   loading: bytes from L2, of which a cluster's CTAs share some;
 //   a stage's turn, from asking for it to its release, over the ring's stages.
 // All steps of all waves overlap with reading each operand once from device
-// memory; the launch, each tile's epilogue and the sum of splits come on top.
-// Long kernels that keep the tensor cores busy run at a lower clock, because of
-// the power limit.
+// memory; the launch, each tile's epilogue and the sum of parts of tiles come
+// on top. Stream-K has no waves: its CTAs take as many steps each. Long kernels
+// that keep the tensor cores busy run at a lower clock, because of the power
+// limit.
 //
 // Pure functions. Its constants were fitted to times of an H200; see the .cc.
 #ifndef HONE_KERNELS_SPACE_WGMMA_TIME_H_
@@ -41,7 +42,7 @@ struct WgmmaTime {
   double dram_ns = 0;     // each operand once from device memory
 
   double fixed_ns = 0;  // launch and epilogues
-  double split_ns = 0;  // adding up the splits of tiles
+  double split_ns = 0;  // adding up the parts of tiles
 
   int64_t ctas = 0;
   int64_t ctas_per_sm = 0;  // resident; at least 1
