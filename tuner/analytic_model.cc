@@ -7,10 +7,12 @@
 #include "kernels/config/weight_layout.h"
 #include "kernels/pack/pack.h"
 #include "kernels/space/space.h"
+#include "kernels/space/wgmma_time.h"
 
 namespace hone {
 namespace {
 
+// Of mma.sync; of wgmma see kernels/space/wgmma_time.cc.
 // Constants without another source are fitted to 13,352 times of mma.sync
 // kernels: three tunes and two sweeps of five W4A16 layers on an H200, M from 1
 // to 8192 (tests/bench/results/h200). Of what is within a few percent of an M's
@@ -19,9 +21,6 @@ namespace {
 
 // Latency of device memory for the first bytes of a CTA.
 constexpr double kUnloadedLatencyNs = 510;
-// What one SM can take in, and what L2 gives each SM when all ask.
-constexpr double kSmBytesPerClock = 64;
-constexpr double kL2BytesPerSmClock = 31;
 // Shared memory: 32 banks of 4 bytes.
 constexpr double kSharedBytesPerClock = 128;
 // Spilled registers go through L1; most of them sit in the unrolled main loop.
@@ -32,6 +31,9 @@ constexpr double kDequantLanes = 64;
 // scale where it varies along K.
 constexpr double kUnpackPerWeight = 0.84;
 constexpr double kScalePerWeight = 0.46;
+// Where Hopper's mma.sync converts 8-bit floats to float16, of weights that are
+// packed (mxfp4, N = K = 8192, M = 1: 20.6 us).
+constexpr double kConvertPerWeight = 1.8;
 // Instructions per accumulator and group where scales are folded in after the
 // MMA instead.
 constexpr double kFoldPerSum = 2.5;
@@ -59,22 +61,28 @@ double ClockGhz(const DeviceSpec& device) {
   return max > 0 ? 0.9 * max : 1.5;
 }
 
-double MmaTflops(DataType a, const DeviceSpec& device,
-                 const TuningConfig& config) {
-  const double rate = OperandRate(a, device);
-  if (config.mma != MmaInstruction::kMmaSync) return device.peak_tflops * rate;
-  // Hopper's mma.sync converts 8-bit floats to float16 first.
-  const bool converts = device.sm_arch == 90 && a.is_float();
-  return device.mma_sync_tflops * (converts ? 1 : rate);
+// Hopper's mma.sync converts 8-bit floats to float16 first.
+bool Converts(DataType a, const DeviceSpec& device) {
+  return device.sm_arch == 90 && a.is_float() && a.bits() < 16;
+}
+
+double MmaTflops(DataType a, const DeviceSpec& device) {
+  return device.mma_sync_tflops *
+         (Converts(a, device) ? 1 : OperandRate(a, device));
 }
 
 // Instructions that bring one weight to the MMA and its scale into the sum.
 // Weights are dequantized by every row of warps; warps split along K share the
 // work.
-double DequantPerWeight(const Problem& problem, const TuningConfig& config) {
+double DequantPerWeight(const Problem& problem, const DeviceSpec& device,
+                        const TuningConfig& config) {
   const WeightLayout weights = WeightLayoutOf(problem.layer);
   const int64_t group = weights.group;
-  const double unpack = weights.direct() ? 0 : kUnpackPerWeight;
+  const double unpack =
+      weights.direct()
+          ? 0
+          : kUnpackPerWeight +
+                (Converts(problem.layer.a, device) ? kConvertPerWeight : 0);
   if (group == 0) return unpack;
   // Columns of K, and accumulators of a channel, that share one scale.
   const int64_t columns = std::min(group, config.warp_k);
@@ -82,6 +90,25 @@ double DequantPerWeight(const Problem& problem, const TuningConfig& config) {
                        ? kFoldPerSum * static_cast<double>(config.warp_m) /
                              static_cast<double>(columns)
                        : kScalePerWeight);
+}
+
+Prediction OfWgmma(const WgmmaTime& t) {
+  Prediction p;
+  p.total_ns = t.total_ns;
+  p.dram_ns = t.dram_ns;
+  p.l2_ns = t.load_ns;
+  p.latency_ns = t.latency_ns;
+  p.compute_ns = t.compute_ns;
+  p.mma_ns = t.mma_ns;
+  p.fixed_ns = t.fixed_ns;
+  p.split_ns = t.split_ns;
+  p.dram_bytes = t.dram_bytes;
+  p.l2_bytes = t.l2_bytes;
+  p.ctas = t.ctas;
+  p.ctas_per_sm = t.ctas_per_sm;
+  p.waves = t.waves;
+  p.bytes_in_flight_per_sm = t.bytes_in_flight_per_sm;
+  return p;
 }
 
 }  // namespace
@@ -98,6 +125,9 @@ double BytesInFlightForFullRate(const DeviceSpec& device) {
 Prediction Predict(const Problem& problem, const DeviceSpec& device,
                    const TuningConfig& config, int64_t m,
                    const KernelFootprint& footprint) {
+  if (UsesWgmma(config)) {
+    return OfWgmma(WgmmaTimeOf(problem, device, config, m, footprint));
+  }
   const LayerConfig& layer = problem.layer;
   const int64_t split = config.splits();
   const int64_t tiles_m = CeilDiv(m, config.block_m);
@@ -152,15 +182,14 @@ Prediction Predict(const Problem& problem, const DeviceSpec& device,
       static_cast<double>(config.block_n) * static_cast<double>(config.block_k);
   const double mma_flops =
       2 * static_cast<double>(config.block_m) * tile_elements;
-  const double sm_flops_per_ns =
-      MmaTflops(problem.layer.a, device, config) * 1e3 / sms;
+  const double sm_flops_per_ns = MmaTflops(problem.layer.a, device) * 1e3 / sms;
   const double warps = static_cast<double>(config.threads()) / 32;
   const double accumulators = std::max(
       1.0, static_cast<double>(config.warp_m * config.warp_n) / (8 * 16));
   const double mma = mma_flops / (kMmaShare * sm_flops_per_ns);
   const double dequant = static_cast<double>(config.warps_m()) * tile_elements *
-                         DequantPerWeight(problem, config) / kDequantLanes *
-                         clocks;
+                         DequantPerWeight(problem, device, config) /
+                         kDequantLanes * clocks;
   const double shared =
       (static_cast<double>(config.warps_n() * config.block_m * config.block_k *
                            layer.a.bits() / 8) +

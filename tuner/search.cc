@@ -33,6 +33,14 @@ bool Has(const CandidatePool& pool, const TuningConfig& config) {
          pool.configs.end();
 }
 
+// Whether two configs are the same but for wgmma's launch order, which decides
+// little: one of them is enough.
+bool AreTwins(const TuningConfig& a, const TuningConfig& b) {
+  TuningConfig turned = a;
+  if (UsesWgmma(a)) turned.raster = b.raster;
+  return turned == b;
+}
+
 // The least time at each point.
 std::vector<double> Best(size_t points,
                          absl::Span<const std::vector<double>> times) {
@@ -99,8 +107,13 @@ void CandidateSearch::Choose(const std::vector<Times>& times,
   }
   std::map<Shape, int> shapes;
   for (const TuningConfig& config : pool.configs) ++shapes[ShapeOf(config)];
-  std::vector<bool> used;
-  for (const TuningConfig& config : space_) used.push_back(Has(pool, config));
+  std::vector<bool> used(space_.size(), false);
+  const auto use = [&](const TuningConfig& config) {
+    for (size_t i = 0; i < space_.size(); ++i) {
+      if (AreTwins(space_[i], config)) used[i] = true;
+    }
+  };
+  for (const TuningConfig& config : pool.configs) use(config);
   double enough = spread.served_by;
   while (pool.configs.size() < limit) {
     size_t choice = space_.size();
@@ -125,7 +138,7 @@ void CandidateSearch::Choose(const std::vector<Times>& times,
       enough += spread.served_by;
       continue;
     }
-    used[choice] = true;
+    use(space_[choice]);
     pool.configs.push_back(space_[choice]);
     pool.predicted_ns.push_back(times[choice]);
     ++shapes[ShapeOf(space_[choice])];

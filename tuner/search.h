@@ -37,6 +37,7 @@ class CandidateSearch {
   //   configs chosen one at a time for how many ladder points they are
   //     predicted to be near the best at, where a point already served by
   //     several counts no longer, with at most two configs of a tile shape,
+  //     and one of those of wgmma that differ in the launch order only,
   //   a few drawn at random from those predicted within twice the best, as a
   //     check on the model.
   // The same arguments give the same pool.

@@ -2,7 +2,6 @@
 // by M, with the split and the stages derived from the device. With wgmma: the
 // tile and split of a short list that a simple model of their time prefers.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "kernels/config/weight_layout.h"
 #include "kernels/space/reduction_order.h"
 #include "kernels/space/space.h"
+#include "kernels/space/wgmma_time.h"
 
 namespace hone {
 namespace {
@@ -43,6 +43,8 @@ constexpr Tile kTilesSm75[] = {
     {256, 64, 128, 64, 64, 32, 64}, {INT64_MAX, 128, 128, 64, 64, 32, 64},
 };
 
+constexpr int64_t kMostStages = 8;
+
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Tiles of wgmma that won sweeps at some M on an H200, each with the step and
@@ -52,16 +54,22 @@ struct WgmmaTile {
 };
 // W4A16.
 constexpr WgmmaTile kWideTiles[] = {
-    {16, 64, 1024, 16, 256},  {24, 64, 512, 16, 128},  {32, 64, 512, 16, 128},
-    {48, 64, 256, 16, 128},   {64, 64, 256, 16, 128},  {128, 64, 256, 16, 128},
-    {64, 128, 256, 16, 256},  {96, 128, 128, 16, 128}, {128, 128, 128, 16, 128},
-    {128, 256, 128, 32, 128},
+    {16, 64, 1024, 16, 256},  {24, 64, 512, 16, 128},
+    {32, 64, 512, 16, 128},   {32, 256, 128, 32, 128},
+    {32, 256, 256, 32, 256},  {48, 64, 256, 16, 128},
+    {64, 64, 256, 16, 128},   {128, 64, 256, 16, 128},
+    {64, 128, 256, 16, 256},  {96, 128, 128, 16, 128},
+    {96, 128, 256, 32, 128},  {96, 256, 128, 32, 128},
+    {128, 128, 128, 16, 128}, {128, 256, 128, 32, 128},
+    {160, 256, 128, 32, 128}, {256, 128, 128, 16, 128},
 };
 // Packed weights beside 8-bit activations.
 constexpr WgmmaTile kNarrowTiles[] = {
-    {8, 64, 1024, 16, 512},   {16, 64, 1024, 16, 512},  {32, 64, 512, 16, 256},
-    {64, 64, 512, 16, 128},   {64, 64, 256, 16, 128},   {128, 64, 256, 16, 128},
-    {128, 128, 128, 16, 128}, {256, 128, 128, 16, 128},
+    {8, 64, 1024, 16, 512},   {16, 64, 1024, 16, 512},
+    {32, 64, 512, 16, 256},   {64, 64, 512, 16, 128},
+    {64, 64, 256, 16, 128},   {128, 64, 256, 16, 128},
+    {128, 128, 128, 16, 128}, {192, 128, 128, 16, 128},
+    {256, 128, 128, 16, 128},
 };
 // Weights in rows.
 constexpr WgmmaTile kRowTiles[] = {
@@ -69,7 +77,7 @@ constexpr WgmmaTile kRowTiles[] = {
     {64, 64, 256, 16, 256},   {128, 64, 128, 16, 128},
     {256, 64, 128, 16, 128},  {64, 128, 256, 16, 256},
     {128, 128, 128, 16, 128}, {256, 128, 128, 16, 128},
-    {128, 256, 128, 32, 128},
+    {128, 256, 128, 32, 128}, {192, 256, 128, 32, 128},
 };
 // And scales that follow MMAs; with many tokens in the MMAs' rows (warp_n is
 // block_n).
@@ -77,7 +85,7 @@ constexpr WgmmaTile kRowGroupTiles[] = {
     {16, 64, 512, 16, 512},    {32, 64, 512, 16, 512},
     {64, 64, 256, 16, 256},    {64, 128, 256, 128, 256},
     {128, 64, 256, 64, 256},   {128, 128, 128, 128, 128},
-    {128, 192, 128, 192, 128},
+    {128, 192, 128, 192, 128}, {256, 128, 128, 128, 128},
 };
 // Where B has scales of its own in each group and channel, tokens cannot be.
 constexpr WgmmaTile kRowChannelGroupTiles[] = {
@@ -95,88 +103,26 @@ absl::Span<const WgmmaTile> WgmmaTiles(const Problem& problem) {
              : kRowChannelGroupTiles;
 }
 
-// SM clocks of one MMA step, 32 bytes of K, of 64 channels by `tokens`. From
-// times of the tiles above at M = 16 to 1024, N = K = 8192, on an H200.
-double StepClocks(const Problem& problem, const WgmmaTile& tile) {
-  const LayerConfig& layer = problem.layer;
-  const WeightLayout weights = WeightLayoutOf(layer);
-  const auto tokens = static_cast<double>(tile.block_m);
-  if (layer.a.bits() == 16) {
-    // Warpgroups with two blocks of 64 channels keep the MMAs busy; with one,
-    // the latency of a fragment shows.
-    return tile.warp_n == 32 ? 0.53 * tokens : 27 + 0.43 * tokens;
-  }
-  // Partial sums join the accumulators once a group, with a load of each
-  // token's scale where A has groups.
-  double fold = 0;
-  const int64_t columns = layout::StepColumns(layer.a.bits());
-  if (weights.group != 0) {
-    fold += 0.65 * static_cast<double>(columns) /
-            static_cast<double>(weights.group);
-  }
-  if (layer.a_group != 0) {
-    const double each = tile.warp_n == tile.block_n ? 0.2 : 0.9;
-    fold += each * static_cast<double>(columns) /
-            static_cast<double>(layer.a_group);
-  }
-  if (weights.direct()) return (0.53 + fold) * tokens;
-  if (weights.window) return 30 + 0.45 * tokens;
-  return 70 + (0.45 + fold) * tokens;
-}
-
-// SM clocks of a kernel with this tile, its K split and tiles shared by a
-// cluster.
-double WgmmaClocks(const Problem& problem, const DeviceSpec& device, int64_t m,
-                   const WgmmaTile& tile, const TuningConfig& config) {
-  constexpr double kStartAndEnd = 5000;
-  constexpr double kExchange = 2000;
-  // What the L2 gives an SM when all ask, and the most that one takes.
-  constexpr double kL2BytesPerClock = 31;
-  constexpr double kSmBytesPerClock = 60;
-  // Clocks at the device's own rate of memory: of an H200's 1.75 GHz.
-  constexpr double kGhz = 1.75;
-  const LayerConfig& layer = problem.layer;
-  const int64_t split = config.split_k;
-  // With those that fill clusters up.
-  const int64_t tiles = CeilDiv(m, tile.block_m * config.cluster_m) *
-                        CeilDiv(layer.n, tile.block_n * config.cluster_n) *
-                        config.cluster_m * config.cluster_n;
-  const auto ctas = static_cast<double>(tiles * split);
-  const auto sms = static_cast<double>(device.sm_count);
-  const double waves = std::ceil(ctas / sms);
-  const double compute =
-      static_cast<double>(tile.block_n / 64) * StepClocks(problem, tile);
-  const int64_t columns = layout::StepColumns(layer.a.bits());
-  const double bytes =
-      static_cast<double>(tile.block_n * columns * layer.b.bits() / 8) /
-          static_cast<double>(config.cluster_m) +
-      static_cast<double>(tile.block_m * 32) /
-          static_cast<double>(config.cluster_n);
-  const double rate =
-      std::min(kSmBytesPerClock, kL2BytesPerClock * sms / std::min(ctas, sms));
-  const double steps = static_cast<double>(CeilDiv(layer.k, columns * split));
-  const double memory =
-      static_cast<double>(MinimumBytes(problem, m)) / device.memory_gbps * kGhz;
-  return std::max(
-             waves * (steps * std::max(compute, bytes / rate) + kStartAndEnd),
-             memory + kStartAndEnd) +
-         (split > 1 ? kExchange : 0);
-}
-
 // Nullopt when no tile is legal.
 std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
                                          const DeviceSpec& device, int64_t m) {
+  // A split of 0 is stream-K.
   struct Sharing {
     int64_t split, cluster_m, cluster_n;
   };
   std::optional<TuningConfig> best;
-  double best_clocks = 0;
+  double best_ns = 0;
   for (const WgmmaTile& tile : WgmmaTiles(problem)) {
     const int64_t tiles_m = CeilDiv(m, tile.block_m);
     const int64_t tiles_n = CeilDiv(problem.layer.n, tile.block_n);
     // Clusters of four, of tiles or splits, do not all fit the SMs at once.
-    for (const Sharing& sharing :
-         {Sharing{1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}}) {
+    for (const Sharing& sharing : {Sharing{1, 1, 1},
+                                   {1, 1, 2},
+                                   {1, 2, 1},
+                                   {2, 1, 1},
+                                   {4, 1, 1},
+                                   {0, 1, 1},
+                                   {0, 1, 2}}) {
       if (sharing.split > 2 && tile.block_k == tile.warp_k) continue;
       // Few tiles that only fill clusters up.
       if (CeilDiv(tiles_m, sharing.cluster_m) * sharing.cluster_m * 20 >
@@ -197,26 +143,37 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
       c.block_k = tile.block_k;
       c.warp_n = tile.warp_n;
       c.warp_k = tile.warp_k;
-      c.raster = m > 512 ? RasterOrder::kAlongN : RasterOrder::kAlongM;
-      c.split_k = sharing.split;
-      c.split = c.split_k > 1 ? Split::kSplitK : Split::kDataParallel;
+      c.raster = WgmmaRaster(m);
+      c.split_k =
+          sharing.split > 0
+              ? sharing.split
+              : StreamWorkers(device, sharing.cluster_m * sharing.cluster_n, 1);
+      c.split = sharing.split == 0  ? Split::kStreamK
+                : sharing.split > 1 ? Split::kSplitK
+                                    : Split::kDataParallel;
       c.cluster_m = sharing.cluster_m;
       c.cluster_n = sharing.cluster_n;
-      // Sharing also saves power: it wins ties.
-      const double clocks = WgmmaClocks(problem, device, m, tile, c) *
-                            (c.cluster_m * c.cluster_n > 1 ? 0.99 : 1);
-      if (best.has_value() && clocks >= best_clocks) continue;
+      const auto time = [&] {
+        return WgmmaTimeOf(problem, device, c, m, EstimateFootprint(problem, c))
+            .total_ns;
+      };
+      // A ring as deep as can be is no slower.
+      c.mmas_in_flight = 2;
+      c.stages = kMostStages;
+      if (best.has_value() && time() >= best_ns) continue;
       // Two groups in flight where there are two, and all stages that fit, at
       // least three: with two, loads do not overlap.
       for (c.mmas_in_flight = 2; c.mmas_in_flight > 0; --c.mmas_in_flight) {
-        for (c.stages = 8; c.stages > 2; --c.stages) {
+        for (c.stages = kMostStages; c.stages > 2; --c.stages) {
           if (!CheckConfig(problem, device, c)) break;
         }
         if (c.stages > 2) break;
       }
       if (c.mmas_in_flight == 0) continue;
+      const double ns = time();
+      if (best.has_value() && ns >= best_ns) continue;
       best = c;
-      best_clocks = clocks;
+      best_ns = ns;
     }
   }
   return best;

@@ -161,7 +161,8 @@ TEST(ExplainTest, LegalConfigsFitAsOftenAsTheyPromise) {
           SCOPED_TRACE(name + " " + config.ToString());
           EXPECT_GE(e.occupancy.ctas, config.ctas_per_sm);
           EXPECT_LE(e.running, e.occupancy.ctas);
-          EXPECT_LE(e.ctas, e.pieces);
+          // Workers of stream-K share tiles.
+          EXPECT_TRUE(e.ctas <= e.pieces || config.workers() > 0);
           EXPECT_GE(e.padding, 0);
           EXPECT_LT(e.padding, 1);
           EXPECT_EQ(e.waves.full * e.slots + e.waves.rest, e.pieces);

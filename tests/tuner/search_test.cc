@@ -50,6 +50,20 @@ TEST_F(SearchTest, HoldsEveryDefaultAndIsBounded) {
   EXPECT_EQ(distinct.size(), pool.configs.size());
 }
 
+TEST_F(SearchTest, ChoosesOneOfThoseThatDifferInTheLaunchOrderOnly) {
+  const CandidatePool pool = Select(32, 1);
+  // Two defaults may; and the last few are drawn.
+  std::set<std::string> distinct;
+  int twins = 0;
+  for (TuningConfig config : pool.configs) {
+    if (!UsesWgmma(config)) continue;
+    config.raster = RasterOrder::kAlongM;
+    if (!distinct.insert(config.ToString()).second) ++twins;
+  }
+  EXPECT_LE(twins, 2);
+  EXPECT_GT(distinct.size(), 16u);
+}
+
 TEST_F(SearchTest, EveryPointHasSeveralNearItsBestPrediction) {
   const CandidatePool pool = Select(32, 1);
   for (size_t p = 0; p < ladder_.size(); ++p) {
