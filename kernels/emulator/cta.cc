@@ -103,7 +103,7 @@ void Cta::Start(Dim3 index, uint64_t seed, uint32_t base) {
   status_ = absl::OkStatus();
   done_ = false;
   shared_.Reset(kernel().dynamic_shared_offset + launch_.plan->smem_bytes,
-                warps_.size(), rank_);
+                warps_.size(), rank_, base + 1);
   std::fill(frames_.begin(), frames_.end(), kRegisterPattern);
   std::fill(locals_.begin(), locals_.end(), kRegisterPattern);
   serial_ = 0;
@@ -323,6 +323,14 @@ void Cta::FaultShared(const Warp& warp, uint32_t lane, SharedFault fault,
           conflict.lane, " of ", by_other,
           "; no fence.proxy.async lies between them, so that the async proxy "
           "may see what was there before");
+      break;
+    case SharedFault::kUnfencedRead:
+      what = absl::StrCat(
+          "missing proxy fence: ", access,
+          " through the async proxy may overtake the ordinary read by ",
+          by_other,
+          "; no fence.proxy.async lies between them, and mbarriers alone order "
+          "only what goes through one proxy");
       break;
     case SharedFault::kSourceInFlight:
       what = absl::StrCat("overwritten source: ", access, " while ",

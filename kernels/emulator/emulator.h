@@ -52,8 +52,10 @@
 //    enough to know that all four are done. A plain mov between registers only
 //    renames an accumulator.
 //  - A proxy fence counts wherever it lies between an ordinary write and the
-//    asynchronous access, in the writing thread or in a later one that has
-//    synchronized with it. Only shared memory is followed by proxy.
+//    asynchronous access, or an ordinary read and the asynchronous write, in
+//    the writing or reading thread or in a later one that has synchronized with
+//    it; after a read, in any lane of the warp. Only shared memory is followed
+//    by proxy, and of reads those by the CTA itself.
 //  - A failed mbarrier.test_wait or try_wait may keep its warp waiting until
 //    the phase completes or no other warp can run. After many rounds in which
 //    nothing else happens, that is a deadlock.

@@ -14,8 +14,10 @@ RemoteShadow::Access Seen(const SharedAccess& access) {
 
 }  // namespace
 
-void SharedMemory::Reset(uint32_t bytes, uint32_t warps, uint32_t rank) {
+void SharedMemory::Reset(uint32_t bytes, uint32_t warps, uint32_t rank,
+                         uint32_t start) {
   rank_ = rank;
+  start_ = start;
   remote_.Reset();
   if (bytes != bytes_ || warps != warps_) {
     bytes_ = bytes;
@@ -157,6 +159,7 @@ SharedFault SharedMemory::Read(uint32_t offset, uint32_t bytes,
       return WriterFault(b, SharedFault::kUnsyncedCopy);
     }
     readers[b].clock = own_clock;
+    readers[b].async = false;
     readers[b].statement = access.statement;
     readers[b].strong = access.strong;
   }
@@ -299,6 +302,26 @@ bool SharedMemory::IsFenced(uint32_t agent, uint32_t lane, uint32_t write_clock,
   return false;
 }
 
+SharedFault SharedMemory::CheckReadsFenced(uint32_t offset, uint32_t bytes,
+                                           const CtaClock& known) {
+  for (uint32_t w = 0; w < warps_; ++w) {
+    // Reads up to here are fenced, or of earlier CTAs.
+    const uint32_t past = std::max(known[kFenced + w], start_);
+    const Reader* readers = &readers_[size_t{w} * bytes_];
+    for (uint32_t b = offset; b < offset + bytes; ++b) {
+      if (readers[b].clock <= past || readers[b].async) continue;
+      const auto& fences = fences_[w];
+      const auto fence = std::lower_bound(
+          fences.begin(), fences.end(), readers[b].clock,
+          [](const ProxyFence& f, uint32_t clock) { return f.clock < clock; });
+      if (fence != fences.end() && fence->clock <= known[w]) continue;
+      conflict_ = {b, w, 0, readers[b].statement};
+      return SharedFault::kUnfencedRead;
+    }
+  }
+  return SharedFault::kNone;
+}
+
 SharedFault SharedMemory::BeginAsyncWrite(uint32_t offset, uint32_t bytes,
                                           bool reduces, bool generic,
                                           const SharedAccess& access) {
@@ -309,6 +332,10 @@ SharedFault SharedMemory::BeginAsyncWrite(uint32_t offset, uint32_t bytes,
   }
   remote_.ForgetWrites(offset, bytes);
   const CtaClock& known = access.clock->Of(rank_);
+  if (!generic) {
+    const SharedFault unfenced = CheckReadsFenced(offset, bytes, known);
+    if (unfenced != SharedFault::kNone) return unfenced;
+  }
   for (uint32_t b = offset; b < offset + bytes; ++b) {
     Shadow& s = shadow_[b];
     if (!generic && s.initialized && !s.async &&
@@ -392,6 +419,7 @@ void SharedMemory::NoteRead(uint32_t offset, uint32_t bytes,
     readers[b].clock = (*access.clock)[access.warp];
     readers[b].statement = access.statement;
     readers[b].strong = false;
+    readers[b].async = true;
   }
 }
 

@@ -4,7 +4,8 @@
 //
 // Ordinary instructions and cp.async use the generic proxy; bulk and tensor
 // copies and wgmma the async proxy. The async proxy sees a generic write only
-// if a proxy fence lies between the two.
+// if a proxy fence lies between the two, and without one it may overwrite what
+// an earlier generic read has not fetched yet (an H200 does).
 #ifndef HONE_KERNELS_EMULATOR_SHARED_MEMORY_H_
 #define HONE_KERNELS_EMULATOR_SHARED_MEMORY_H_
 
@@ -29,6 +30,7 @@ enum class SharedFault : uint8_t {
   kWriteAfterRead,
   kConflictingStore,  // two lanes of one instruction, different values
   kMissingProxyFence,
+  kUnfencedRead,     // an async write may overtake an earlier generic read
   kSourceInFlight,   // written while a bulk copy reads it
   kOperandInFlight,  // written while a wgmma reads it
   kMbarrierObject,   // an ordinary access to a live mbarrier
@@ -49,8 +51,9 @@ class SharedMemory {
  public:
   // Makes room and forgets everything: the start of a CTA. Clocks must go on
   // rising from CTA to CTA; readers of earlier CTAs are then in the past.
-  // `rank`: of the CTA in its cluster.
-  void Reset(uint32_t bytes, uint32_t warps, uint32_t rank = 0);
+  // `rank`: of the CTA in its cluster; `start`: before all of its clocks.
+  void Reset(uint32_t bytes, uint32_t warps, uint32_t rank = 0,
+             uint32_t start = 0);
 
   uint32_t bytes() const { return bytes_; }
   // Offsets count from the start of this memory, without kSharedBase.
@@ -152,8 +155,9 @@ class SharedMemory {
   // The last read of one byte by one warp.
   struct Reader {
     uint32_t clock = 0;
-    uint32_t statement : 31 = 0;
+    uint32_t statement : 30 = 0;
     uint32_t strong : 1 = 0;
+    uint32_t async : 1 = 0;
   };
   // The last wgmma of a warpgroup that reads one 16-byte row.
   struct OperandRow {
@@ -169,6 +173,10 @@ class SharedMemory {
   static void NoteWriter(Shadow& shadow, const SharedAccess& access);
   SharedFault CheckWrite(uint32_t offset, uint32_t bytes,
                          const SharedAccess& access, bool reduces = false);
+  // Whether a proxy fence follows each generic read, as far as somebody with
+  // this clock knows. Of which lane does not matter.
+  SharedFault CheckReadsFenced(uint32_t offset, uint32_t bytes,
+                               const CtaClock& known);
   SharedFault CheckBusy(uint32_t byte, const Shadow& shadow);
   SharedFault CheckOperands(uint32_t offset, uint32_t bytes,
                             const CtaClock& known);
@@ -188,6 +196,7 @@ class SharedMemory {
   std::vector<Shadow> shadow_;
   std::vector<Reader> readers_;  // [warp][byte]
   RemoteShadow remote_;
+  uint32_t start_ = 0;
   uint32_t rank_ = 0;
   // [warpgroup][row]; empty for warpgroups that issue no wgmma.
   std::array<std::vector<OperandRow>, kMaxWarpgroups> operands_;

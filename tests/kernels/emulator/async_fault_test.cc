@@ -144,9 +144,14 @@ INSTANTIATE_TEST_SUITE_P(
                   {"missing proxy fence"},
                   "write_then_load",
                   "write_then_load_store"},
+        FaultCase{"read_then_load",
+                  {"missing proxy fence: shared bulk write", "ordinary read"},
+                  "read_then_load",
+                  "read_then_load_read"},
         FaultCase{
             "reload_race",
             {"race: shared bulk write", "race: shared read",
+             "missing proxy fence: shared bulk write",
              "copy not waited for: shared read", "wrong phase", "deadlock"}}),
     [](const auto& info) { return info.param.kernel; });
 

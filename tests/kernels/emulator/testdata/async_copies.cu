@@ -548,6 +548,21 @@ extern "C" __global__ void write_then_load(const u32* in, u32* out) {
   Wait(&b, 0);
   out[threadIdx.x] = s[threadIdx.x];
 }
+// A load may overtake an ordinary read before it, barriers or not.
+extern "C" __global__ void read_then_load(const u32* in, u32* out) {
+  __shared__ __align__(128) u32 s[64];
+  __shared__ u64 b;
+  Setup(&b);
+  for (u32 round = 0; round < 2; ++round) {
+    if (threadIdx.x == 0) {
+      Expect(&b, 256);
+      BulkLoad(s, in, 256, &b);  // FAULT read_then_load
+    }
+    Wait(&b, round);
+    out[threadIdx.x] = s[threadIdx.x];  // FAULT read_then_load_read
+    __syncthreads();
+  }
+}
 // The second load may not land where the other warp still reads.
 extern "C" __global__ void reload_race(const u32* in, u32* out) {
   __shared__ __align__(128) u32 s[64];
