@@ -33,10 +33,10 @@ struct Prediction {
   double latency_ns = 0;   // too few bytes in flight to cover the latency
   double compute_ns = 0;   // MMA, dequantization and shared-memory reads
   double mma_ns = 0;       // of compute_ns: tensor cores, tiles padded
-  double dequant_ns = 0;   // of compute_ns: integer pipes
-  double shared_ns = 0;    // of compute_ns: shared-memory reads
+  double dequant_ns = 0;   // of compute_ns: integer pipes, of mma.sync
+  double shared_ns = 0;    // of compute_ns: shared-memory reads, of mma.sync
   double spill_ns = 0;     // of compute_ns: registers spilled in the main loop
-  double overhead_ns = 0;  // barriers of the main loop
+  double overhead_ns = 0;  // barriers of the main loop, of mma.sync
 
   // Streams that do not overlap.
   double fixed_ns = 0;  // launch, filling and draining the ring, epilogue

@@ -1,6 +1,6 @@
 // The config used when nothing was measured. With mma.sync: a few fixed tiles
 // by M, with the split and the stages derived from the device. With wgmma: the
-// tile and split of a short list that a simple model of their time prefers.
+// tile and split of a short list that WgmmaTimeOf() prefers.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -44,6 +44,8 @@ constexpr Tile kTilesSm75[] = {
 };
 
 constexpr int64_t kMostStages = 8;
+// Stream-K must be expected to win by more than the model is often off by.
+constexpr double kStreamKMargin = 1.03;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -62,6 +64,7 @@ constexpr WgmmaTile kWideTiles[] = {
     {96, 128, 256, 32, 128},  {96, 256, 128, 32, 128},
     {128, 128, 128, 16, 128}, {128, 256, 128, 32, 128},
     {160, 256, 128, 32, 128}, {256, 128, 128, 16, 128},
+    {48, 64, 512, 16, 128},
 };
 // Packed weights beside 8-bit activations.
 constexpr WgmmaTile kNarrowTiles[] = {
@@ -78,6 +81,7 @@ constexpr WgmmaTile kRowTiles[] = {
     {256, 64, 128, 16, 128},  {64, 128, 256, 16, 256},
     {128, 128, 128, 16, 128}, {256, 128, 128, 16, 128},
     {128, 256, 128, 32, 128}, {192, 256, 128, 32, 128},
+    {192, 64, 128, 16, 128},  {192, 128, 128, 16, 128},
 };
 // And scales that follow MMAs; with many tokens in the MMAs' rows (warp_n is
 // block_n).
@@ -86,6 +90,7 @@ constexpr WgmmaTile kRowGroupTiles[] = {
     {64, 64, 256, 16, 256},    {64, 128, 256, 128, 256},
     {128, 64, 256, 64, 256},   {128, 128, 128, 128, 128},
     {128, 192, 128, 192, 128}, {256, 128, 128, 128, 128},
+    {96, 128, 256, 16, 256},
 };
 // Where B has scales of its own in each group and channel, tokens cannot be.
 constexpr WgmmaTile kRowChannelGroupTiles[] = {
@@ -155,7 +160,8 @@ std::optional<TuningConfig> WgmmaDefault(const Problem& problem,
       c.cluster_n = sharing.cluster_n;
       const auto time = [&] {
         return WgmmaTimeOf(problem, device, c, m, EstimateFootprint(problem, c))
-            .total_ns;
+                   .total_ns *
+               (c.split == Split::kStreamK ? kStreamKMargin : 1);
       };
       // A ring as deep as can be is no slower.
       c.mmas_in_flight = 2;

@@ -14,7 +14,10 @@ namespace {
 // configs drawn from the space, stream-K, and this model's own proposals):
 // W4A16 with group and channel scales, fp8, blockwise fp8, int8 and mxfp4, M
 // from 1 to 8192. The further a time is behind its M's best, the less it
-// counts.
+// counts. Of what is within 10 % of an M's best the root mean square error is
+// 8 %; of what was measured, the kernel predicted fastest is 1.9 % behind the
+// fastest on average, the best of the first three 0.4 %. Fitted to some layers
+// and half of the drawn configs, these are 9 %, 2.7 % and 0.2 % on the others.
 
 // Clocks of an MMA step, 32 bytes of K, of 64 rows by one column: half of one
 // is the tensor core's rate. Few columns take as long as 80.
