@@ -57,16 +57,28 @@
 //   after every MMA, 93 and 357 with scales in the weights
 //   (numeric/windowed.cuh).
 //
-// Two mistakes: arrivals with release at cluster scope (803 at M = 4096) are
+//   Partial sums of blockwise float8e4m3 are folded block after block of 64
+//   tokens, so that tiles of 256 x 128 have registers for them (loads alone 451
+//   to 339 at M = 4096), and two warpgroups issue their MMAs in turns.
+//     M = 1024 139 to 125, 4096 480 to 488 (128 x 192 is as fast there)
+//
+//   Stream-K where tiles leave SMs idle: W4A16 10240 x 8192, M = 128 47.5 to
+//   37.4, 1024 254 to 227; 2112 x 7168, 1024 66.1 to 51.5. A cut tile costs 3 to
+//   4 us, so that it loses where tiles come out even.
+//
+// Three mistakes: a stage's ordinary reads were not fenced against the copies
+// that overwrite it (mma/warpgroup_sums.cuh, Release), which showed once in
+// hundreds of launches; arrivals with release at cluster scope (803 at M = 4096) are
 // fences of all memory, in every warp and stage; and clusters of four do not
 // all fit the SMs at once, so that 32 of them take a second wave (W8A8 at
 // M = 4096: 591 instead of 374). No gain: CTAs that take several tiles and load
 // the next one during the epilogue.
 //
-// What binds it: at M = 4096 the W4A16 tensor pipe is busy 90 % of the time, at
+// What binds it (tests/bench/results/h200, limits): at M = 4096 the W4A16 tensor pipe is busy 90 % of the time, at
 // the 1.58 GHz that the power cap leaves; the rest is waves and epilogues. At
 // M = 64 it is busy 46 % and issue slots are 38 %: latency from loads to MMAs.
-// W8A8 takes what the L2 gives at M = 128 to 1024, 31 bytes a clock and SM.
+// Loads alone take 14.7 of 19.4 us there: each SM takes in all activations, and
+// the L2 gives 31 bytes a clock and SM. W8A8 is bound by that at M = 128 to 1024.
 //
 // Config is rendered per kernel: what mma_sync_gemm.cuh lists, and
 //   Mma                      wgmma of the tile's shape (ptx/wgmma.cuh)
