@@ -1,6 +1,7 @@
 #include "tuner/entrants.h"
 
 #include <algorithm>
+#include <set>
 
 namespace hone {
 namespace {
@@ -76,6 +77,15 @@ std::vector<size_t> SelectEntrants(absl::Span<const PoolKernel> kernels,
     }
   }
   return entrants;
+}
+
+std::vector<int64_t> GateLadder(const TuningConfig& config, int64_t low,
+                                int64_t high) {
+  const int64_t past_tile = config.block_m + 3;
+  const int64_t ragged =
+      std::clamp(past_tile <= high ? past_tile : high - 1, low, high);
+  const std::set<int64_t> points = {low, ragged, high};
+  return {points.begin(), points.end()};
 }
 
 }  // namespace hone

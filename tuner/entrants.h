@@ -39,6 +39,11 @@ std::vector<size_t> SelectEntrants(absl::Span<const PoolKernel> kernels,
                                    const TuningConfig* incumbent,
                                    const std::map<int64_t, int64_t>& best_ns);
 
+// Where a kernel that is used from M = low to high is gated: both ends, and
+// past one whole tile of tokens, not at a multiple of anything.
+std::vector<int64_t> GateLadder(const TuningConfig& config, int64_t low,
+                                int64_t high);
+
 }  // namespace hone
 
 #endif  // HONE_TUNER_ENTRANTS_H_

@@ -205,6 +205,11 @@ bool Race::Settled() const {
           decided(protected_entrant_, options_.tie, /*drops=*/false));
 }
 
+absl::Duration RoundDeadline(size_t candidates, double expected_ns) {
+  return absl::Seconds(2) + absl::Milliseconds(20) * candidates +
+         20 * absl::Nanoseconds(expected_ns);
+}
+
 absl::StatusOr<bool> RunRace(Executor& executor, const RaceRun& run,
                              const RaceOptions& options,
                              std::mt19937_64& random) {

@@ -12,6 +12,7 @@
 #ifndef HONE_TUNER_RACE_H_
 #define HONE_TUNER_RACE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -123,6 +124,10 @@ struct RaceRun {
   std::function<bool()> stop;
   std::function<absl::Status(int entrant, const EntrantState& state)> left;
 };
+// For one round: far above any correct one, flushes included; a hang costs this
+// long. `expected_ns` is the sum over the candidates.
+absl::Duration RoundDeadline(size_t candidates, double expected_ns);
+
 // True when the race ended by itself, false when it was stopped. A stopped
 // race reports nothing for entrants that were live: their evidence is partial.
 absl::StatusOr<bool> RunRace(Executor& executor, const RaceRun& run,

@@ -217,6 +217,8 @@ absl::string_view ToString(SessionPhase phase) {
       return "confirm";
     case SessionPhase::kDone:
       return "done";
+    case SessionPhase::kAudit:
+      return "audit";
   }
   return "";
 }

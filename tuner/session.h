@@ -53,6 +53,7 @@ enum class SessionPhase : uint8_t {
   kRace,     // compiling, gating, scouting and racing the ladder
   kConfirm,  // the chosen kernels, at the ladder and at tile cliffs
   kDone,
+  kAudit,  // an audit (tuner/audit.h), once its tunes are over
 };
 absl::string_view ToString(SessionPhase phase);
 

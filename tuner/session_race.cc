@@ -97,14 +97,7 @@ std::vector<int64_t> SessionRun::GatePoints(size_t index) const {
     }
   }
   if (points.empty()) points.insert(options_.ladder.front());
-  const int64_t low = *points.begin();
-  const int64_t high = *points.rbegin();
-  // Past one whole tile of tokens and not at a multiple of anything.
-  const int64_t past_tile = kernels_[index].config.block_m + 3;
-  const int64_t ragged =
-      std::clamp(past_tile <= high ? past_tile : high - 1, low, high);
-  points = {low, ragged, high};
-  return {points.begin(), points.end()};
+  return GateLadder(kernels_[index].config, *points.begin(), *points.rbegin());
 }
 
 absl::StatusOr<bool> SessionRun::Gate(PoolKernel& kernel, int64_t m) {
@@ -271,10 +264,7 @@ absl::StatusOr<bool> SessionRun::RaceAt(int64_t m,
                            FootprintOf(kernel.candidate.compile))
                        .total_ns;
   }
-  // Far above any correct round, flushes included; a hang costs this long.
-  run.round_deadline = absl::Seconds(2) +
-                       absl::Milliseconds(20) * racing.size() +
-                       20 * absl::Nanoseconds(expected_ns);
+  run.round_deadline = RoundDeadline(racing.size(), expected_ns);
   run.stop = [&] { return hooks_.is_cancelled() || hooks_.now() >= deadline; };
   run.left = [&](int entrant, const EntrantState& state) -> absl::Status {
     PoolKernel& kernel = kernels_[racing[static_cast<size_t>(entrant)]];

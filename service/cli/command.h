@@ -60,6 +60,7 @@ Command ImportCommand();
 Command DevicesCommand();
 Command BenchCommand();
 Command ExplainCommand();
+Command AuditCommand();
 
 // Flags that start a job: --budget --max-kernels --retune --ladder.
 std::vector<Flag> TuneFlags();

@@ -32,8 +32,8 @@ std::unique_ptr<v1::TuningService::Stub> Connect(const std::string& address) {
       GrpcTarget(address), grpc::InsecureChannelCredentials(), arguments));
 }
 
-// Cancels a TuneLayer when Ctrl-C comes. Polls: a signal handler may only
-// count.
+// Cancels a TuneLayer or AuditLayer when Ctrl-C comes. Polls: a signal handler
+// may only count.
 class TuneCanceller {
  public:
   TuneCanceller(Connection& connection, grpc::ClientContext& context,
@@ -165,6 +165,35 @@ absl::StatusOr<TuneOutcome> RunTune(
   }
   if (status.ok())
     return absl::InternalError("the daemon ended the job without a result");
+  return connection.ToStatus(status);
+}
+
+absl::StatusOr<AuditOutcome> RunAudit(
+    Connection& connection, const v1::AuditLayerRequest& request,
+    const std::atomic<int>& interrupts,
+    const std::function<void(const v1::AuditLayerResponse&)>& on_event) {
+  grpc::ClientContext context;
+  TuneCanceller canceller(connection, context, interrupts);
+  const auto reader = connection.stub().AuditLayer(&context, request);
+  AuditOutcome outcome;
+  v1::AuditLayerResponse response;
+  while (reader->Read(&response)) {
+    on_event(response);
+    if (response.has_accepted()) {
+      canceller.Accepted(
+          response.accepted().joined() ? "" : response.accepted().tune_id());
+    } else if (response.has_result()) {
+      outcome.result = response.result();
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  outcome.interrupted = canceller.interrupted();
+  if (outcome.result.has_value()) return outcome;
+  if (outcome.interrupted) {
+    return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
+  }
+  if (status.ok())
+    return absl::InternalError("the daemon ended the audit without a result");
   return connection.ToStatus(status);
 }
 

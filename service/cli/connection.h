@@ -67,6 +67,17 @@ absl::StatusOr<TuneOutcome> RunTune(
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::TuneLayerResponse&)>& on_event);
 
+struct AuditOutcome {
+  std::optional<v1::AuditReport> result;
+  bool interrupted = false;
+};
+
+// The same for an audit, which nobody can leave running.
+absl::StatusOr<AuditOutcome> RunAudit(
+    Connection& connection, const v1::AuditLayerRequest& request,
+    const std::atomic<int>& interrupts,
+    const std::function<void(const v1::AuditLayerResponse&)>& on_event);
+
 // A random UUID.
 std::string NewRequestId();
 

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   if (error) executable = argv[0];
   // Only these have something to wind up; the others just end.
   const std::string command = argc > 1 ? argv[1] : "";
-  if (command == "tune" || command == "sweep") {
+  if (command == "tune" || command == "sweep" || command == "audit") {
     struct sigaction action = {};
     action.sa_handler = [](int) { interrupts.fetch_add(1); };
     action.sa_flags = SA_RESTART;

@@ -106,15 +106,20 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
     daemon->runner_ = std::make_unique<TuneRunner>(
         daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
         backend.compiler.get(), log);
+    daemon->auditor_ = std::make_unique<AuditRunner>(
+        daemon->store_.get(), backend.executor.get(), backend.compiler.get(),
+        backend.uncached.get(), log);
   }
   daemon->jobs_ = std::make_unique<TuneJobs>(
-      [runner = daemon->runner_.get(), can_tune = backend.can_tune](
+      [runner = daemon->runner_.get(), auditor = daemon->auditor_.get(),
+       can_tune = backend.can_tune](
           const TuneRequest& request,
           const std::function<void(const SessionProgress&)>& progress,
           const std::function<bool()>& is_cancelled)
           -> absl::StatusOr<TuneOutcome> {
         if (runner == nullptr) return can_tune;
-        return runner->Run(request, progress, is_cancelled);
+        return request.audit ? auditor->Run(request, progress, is_cancelled)
+                             : runner->Run(request, progress, is_cancelled);
       },
       TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued)});
   daemon->service_ = std::make_unique<TuningServiceImpl>(

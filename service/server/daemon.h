@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "db/store.h"
+#include "service/server/audit_runner.h"
 #include "service/server/device_backend.h"
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
@@ -69,8 +70,9 @@ class Daemon {
   std::string address_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<TableCache> tables_;
-  // Null when the device cannot tune.
+  // Both null when the device cannot tune.
   std::unique_ptr<TuneRunner> runner_;
+  std::unique_ptr<AuditRunner> auditor_;
   std::unique_ptr<TuneJobs> jobs_;
   std::unique_ptr<TuningServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;

@@ -24,8 +24,8 @@ constexpr absl::Duration kCompileDeadline = absl::Seconds(60);
 // Lookups come before compiles on a busy host.
 constexpr int kCompileNice = 10;
 
-absl::StatusOr<std::unique_ptr<CandidateCompiler>> OpenCompiler(
-    const DeviceOptions& options, EnvLookup env) {
+absl::Status OpenCompilers(const DeviceOptions& options, EnvLookup env,
+                           DeviceBackend& backend) {
   CompilePoolOptions pool_options;
   pool_options.executable = options.compiler;
   pool_options.search = LibrarySearchFromEnvironment(env);
@@ -35,8 +35,11 @@ absl::StatusOr<std::unique_ptr<CandidateCompiler>> OpenCompiler(
                         CompilePool::Create(std::move(pool_options)));
   HONE_ASSIGN_OR_RETURN(std::shared_ptr<CubinCache> cache,
                         CubinCache::Open({.folder = options.cache_folder}));
-  return std::make_unique<JitCompiler>(std::make_shared<Compiler>(
+  backend.uncached = std::make_unique<JitCompiler>(
+      std::make_shared<Compiler>(pool, kCompileDeadline, nullptr));
+  backend.compiler = std::make_unique<JitCompiler>(std::make_shared<Compiler>(
       std::move(pool), kCompileDeadline, std::move(cache)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<ProcessExecutor>> OpenGpu(
@@ -92,13 +95,11 @@ absl::StatusOr<DeviceBackend> OpenDevice(const DeviceOptions& options,
     }
     backend.device = (*gpu)->device();
   }
-  absl::StatusOr<std::unique_ptr<CandidateCompiler>> compiler =
-      OpenCompiler(options, env);
-  if (!compiler.ok()) {
-    backend.can_tune = CannotTune(compiler.status());
+  if (const absl::Status opened = OpenCompilers(options, env, backend);
+      !opened.ok()) {
+    backend.can_tune = CannotTune(opened);
     return backend;
   }
-  backend.compiler = *std::move(compiler);
   if (backend.device->modelled()) {
     backend.executor = std::make_unique<ModelExecutor>(*backend.device,
                                                        backend.compiler.get());

@@ -34,9 +34,11 @@ struct DeviceBackend {
   // OK when tuning works. Else FailedPrecondition says what is missing and
   // what still works.
   absl::Status can_tune;
-  // Both set when can_tune is OK. The executor may use the compiler.
+  // All set when can_tune is OK. The executor may use the compiler.
   std::unique_ptr<CandidateCompiler> compiler;
   std::unique_ptr<Executor> executor;
+  // Like `compiler`, but never answers from the cache, for audits.
+  std::unique_ptr<CandidateCompiler> uncached;
 };
 
 // InvalidArgument: `device` is none of the legal forms. A missing GPU, driver

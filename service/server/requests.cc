@@ -12,6 +12,7 @@
 #include "service/convert/config_convert.h"
 #include "service/convert/errors.h"
 #include "service/convert/table_convert.h"
+#include "tuner/audit.h"
 
 namespace hone {
 namespace {
@@ -40,6 +41,8 @@ v1::TunePhase ToProto(SessionPhase phase) {
       return v1::TUNE_PHASE_CONFIRM;
     case SessionPhase::kDone:
       return v1::TUNE_PHASE_DONE;
+    case SessionPhase::kAudit:
+      return v1::TUNE_PHASE_AUDIT;
   }
   return v1::TUNE_PHASE_UNSPECIFIED;
 }
@@ -60,21 +63,10 @@ v1::TuneState ToProto(TuneState state) {
   return v1::TUNE_STATE_UNSPECIFIED;
 }
 
-}  // namespace
-
-bool IsUuid(absl::string_view text) {
-  if (text.size() != 36) return false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    if (dash ? text[i] != '-' : !absl::ascii_isxdigit(text[i])) return false;
-  }
-  return true;
-}
-
-absl::StatusOr<TuneRequest> TuneRequestFromProto(
-    const v1::TuneLayerRequest& request) {
-  FieldErrors errors;
-  TuneRequest out;
+// What requests for tunes and audits have in common.
+template <typename Request>
+void ReadShared(const Request& request, absl::Duration least_budget,
+                TuneRequest& out, FieldErrors& errors) {
   if (!IsUuid(request.request_id())) {
     errors.Add("request_id",
                "must be a UUID of 8-4-4-4-12 hex digits, fresh for each "
@@ -102,17 +94,59 @@ absl::StatusOr<TuneRequest> TuneRequestFromProto(
                                            "; it must be between 2 and 512"));
   }
   if (request.has_budget()) out.budget = FromProtoDuration(request.budget());
-  if (out.budget < absl::Seconds(1) || out.budget > absl::Hours(24)) {
-    errors.Add("budget", absl::StrCat("is ", absl::FormatDuration(out.budget),
-                                      "; it must be between 1s and 24h"));
+  if (out.budget < least_budget || out.budget > absl::Hours(24)) {
+    errors.Add("budget",
+               absl::StrCat("is ", absl::FormatDuration(out.budget),
+                            "; it must be between ",
+                            absl::FormatDuration(least_budget), " and 24h"));
   }
-  out.retune = request.retune();
-  out.detached = request.detached();
   const absl::StatusOr<Problem> problem = ProblemFromProto(request.problem());
   for (const FieldViolation& violation : ViolationsOf(problem.status()))
     errors.Add(violation.field, violation.description);
+  if (problem.ok()) out.problem = *problem;
+}
+
+}  // namespace
+
+bool IsUuid(absl::string_view text) {
+  if (text.size() != 36) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (dash ? text[i] != '-' : !absl::ascii_isxdigit(text[i])) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<TuneRequest> TuneRequestFromProto(
+    const v1::TuneLayerRequest& request) {
+  FieldErrors errors;
+  TuneRequest out;
+  ReadShared(request, absl::Seconds(1), out, errors);
+  out.retune = request.retune();
+  out.detached = request.detached();
   if (!errors.ok()) return errors.ToStatus();
-  HONE_ASSIGN_OR_RETURN(out.problem, problem);
+  return out;
+}
+
+absl::StatusOr<TuneRequest> AuditRequestFromProto(
+    const v1::AuditLayerRequest& request) {
+  FieldErrors errors;
+  TuneRequest out;
+  out.budget = AuditOptions().budget;
+  ReadShared(request, absl::Seconds(10), out, errors);
+  AuditRequest& audit = out.audit.emplace();
+  if (request.tunes() != 0) audit.tunes = request.tunes();
+  if (audit.tunes < 2 || audit.tunes > 8) {
+    errors.Add("tunes", absl::StrCat("is ", audit.tunes,
+                                     "; it must be between 2 and 8"));
+  }
+  if (request.kernels() != 0) audit.kernels = request.kernels();
+  if (audit.kernels < 2 || audit.kernels > 2000) {
+    errors.Add("kernels", absl::StrCat("is ", audit.kernels,
+                                       "; it must be between 2 and 2000"));
+  }
+  if (request.seed() != 0) audit.seed = request.seed();
+  if (!errors.ok()) return errors.ToStatus();
   return out;
 }
 

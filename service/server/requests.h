@@ -19,6 +19,9 @@ bool IsUuid(absl::string_view text);
 absl::StatusOr<TuneRequest> TuneRequestFromProto(
     const v1::TuneLayerRequest& request);
 
+absl::StatusOr<TuneRequest> AuditRequestFromProto(
+    const v1::AuditLayerRequest& request);
+
 // M of a lookup, 1 to 2^30.
 absl::Status CheckM(int64_t m);
 

@@ -14,7 +14,10 @@ namespace hone {
 std::string TuneRequest::Fingerprint() const {
   return absl::StrCat(problem.ToString(), "|", absl::StrJoin(ladder, ","), "|",
                       max_kernels, "|", absl::ToInt64Milliseconds(budget), "|",
-                      retune);
+                      retune,
+                      audit ? absl::StrCat("|audit|", audit->tunes, "|",
+                                           audit->kernels, "|", audit->seed)
+                            : "");
 }
 
 struct TuneJobs::Job {

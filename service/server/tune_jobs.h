@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,9 +25,17 @@
 #include "absl/time/time.h"
 #include "kernels/config/problem.h"
 #include "service/convert/answer.h"
+#include "tuner/audit_report.h"
 #include "tuner/session.h"
 
 namespace hone {
+
+// What makes a job an audit (tuner/audit.h).
+struct AuditRequest {
+  int tunes = 2;
+  int kernels = 200;
+  uint64_t seed = 1;
+};
 
 struct TuneRequest {
   // A UUID in lower case.
@@ -38,6 +47,8 @@ struct TuneRequest {
   absl::Duration budget = absl::Seconds(120);
   bool retune = false;
   bool detached = false;
+  // Set: an audit of the problem instead of a tune.
+  std::optional<AuditRequest> audit;
 
   // All that decides the result; requests with the same are joined.
   std::string Fingerprint() const;
@@ -51,6 +62,8 @@ struct TuneOutcome {
   int64_t trials_reused = 0;
   int64_t distinct_kernels = 0;
   absl::Duration elapsed;
+  // Of an audit, which has nothing else.
+  std::optional<AuditReport> audit;
 };
 
 enum class TuneState : uint8_t {

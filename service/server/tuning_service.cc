@@ -9,6 +9,7 @@
 #include "db/bundle.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
+#include "service/convert/audit_convert.h"
 #include "service/convert/config_convert.h"
 #include "service/convert/enum_convert.h"
 #include "service/convert/grpc_status.h"
@@ -117,10 +118,11 @@ grpc::Status TuningServiceImpl::ListTables(grpc::ServerContext*,
   return ToGrpcStatus(List(*request, response));
 }
 
-absl::Status TuningServiceImpl::Tune(
-    grpc::ServerContext* context, const v1::TuneLayerRequest& request,
-    grpc::ServerWriter<v1::TuneLayerResponse>* writer) {
-  HONE_ASSIGN_OR_RETURN(const TuneRequest tune, TuneRequestFromProto(request));
+template <typename Response>
+absl::StatusOr<TuneOutcome> TuningServiceImpl::Follow(
+    grpc::ServerContext* context, const absl::StatusOr<TuneRequest>& request,
+    grpc::ServerWriter<Response>* writer) {
+  HONE_ASSIGN_OR_RETURN(const TuneRequest tune, request);
   HONE_RETURN_IF_ERROR(parts_.can_tune);
   HONE_RETURN_IF_ERROR(CheckHasKernel(tune.problem, *parts_.device));
   const absl::Cleanup leave = [this] { --tune_callers_; };
@@ -133,7 +135,7 @@ absl::Status TuningServiceImpl::Tune(
   }
   HONE_ASSIGN_OR_RETURN(const std::unique_ptr<TuneJobs::Caller> caller,
                         parts_.jobs->Submit(tune));
-  v1::TuneLayerResponse message;
+  Response message;
   const TuneSnapshot first = caller->Snapshot();
   message.mutable_accepted()->set_tune_id(first.tune_id);
   message.mutable_accepted()->set_joined(caller->joined());
@@ -160,15 +162,35 @@ absl::Status TuningServiceImpl::Tune(
   *message.mutable_progress() =
       ToProto(caller->Snapshot().progress, TuneState::kSucceeded);
   if (!outcome.already_fresh) writer->Write(message);
-  *message.mutable_result() = ToProto(outcome);
-  writer->Write(message);
-  return absl::OkStatus();
+  return outcome;
 }
 
 grpc::Status TuningServiceImpl::TuneLayer(
     grpc::ServerContext* context, const v1::TuneLayerRequest* request,
     grpc::ServerWriter<v1::TuneLayerResponse>* writer) {
-  return ToGrpcStatus(Tune(context, *request, writer));
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(
+        const TuneOutcome outcome,
+        Follow(context, TuneRequestFromProto(*request), writer));
+    v1::TuneLayerResponse message;
+    *message.mutable_result() = ToProto(outcome);
+    writer->Write(message);
+    return absl::OkStatus();
+  }());
+}
+
+grpc::Status TuningServiceImpl::AuditLayer(
+    grpc::ServerContext* context, const v1::AuditLayerRequest* request,
+    grpc::ServerWriter<v1::AuditLayerResponse>* writer) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(
+        const TuneOutcome outcome,
+        Follow(context, AuditRequestFromProto(*request), writer));
+    v1::AuditLayerResponse message;
+    *message.mutable_result() = ToProto(*outcome.audit);
+    writer->Write(message);
+    return absl::OkStatus();
+  }());
 }
 
 grpc::Status TuningServiceImpl::CancelTune(grpc::ServerContext*,

@@ -52,6 +52,9 @@ class TuningServiceImpl final : public v1::TuningService::Service {
   grpc::Status TuneLayer(
       grpc::ServerContext* context, const v1::TuneLayerRequest* request,
       grpc::ServerWriter<v1::TuneLayerResponse>* writer) override;
+  grpc::Status AuditLayer(
+      grpc::ServerContext* context, const v1::AuditLayerRequest* request,
+      grpc::ServerWriter<v1::AuditLayerResponse>* writer) override;
   grpc::Status CancelTune(grpc::ServerContext* context,
                           const v1::CancelTuneRequest* request,
                           v1::CancelTuneResponse* response) override;
@@ -74,9 +77,12 @@ class TuningServiceImpl final : public v1::TuningService::Service {
  private:
   absl::StatusOr<DeviceSpec> DeviceOf(bool given,
                                       const v1::DeviceSpec& device) const;
-  absl::Status Tune(grpc::ServerContext* context,
-                    const v1::TuneLayerRequest& request,
-                    grpc::ServerWriter<v1::TuneLayerResponse>* writer);
+  // Runs a tune or an audit as a job and streams how it goes. The last event,
+  // with the result, is left to the caller.
+  template <typename Response>
+  absl::StatusOr<TuneOutcome> Follow(grpc::ServerContext* context,
+                                     const absl::StatusOr<TuneRequest>& request,
+                                     grpc::ServerWriter<Response>* writer);
   absl::Status List(const v1::ListTablesRequest& request,
                     v1::ListTablesResponse* response) const;
   absl::Status ReadBundle(grpc::ServerReader<v1::ImportRequest>* reader,

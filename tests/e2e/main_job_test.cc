@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "db/store.h"
+#include "google/protobuf/util/json_util.h"
 #include "hone/v1/tuning_service.grpc.pb.h"
 #include "kernels/config/device_spec.h"
 #include "service/convert/config_convert.h"
@@ -219,6 +220,38 @@ TEST_F(MainJobTest, TuneTableGetExportImport) {
   std::ifstream a(bundle), b(again);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(a), {}),
             std::string(std::istreambuf_iterator<char>(b), {}));
+}
+
+TEST_F(MainJobTest, AnAuditOfAModelledDevice) {
+  HonedProcess honed(folder_.path(), DaemonArgs(folder_.path(), cache()));
+  ASSERT_TRUE(honed.WaitUntilServing()) << honed.log();
+  const std::string json = folder_ / "audit.json";
+  const Finished audit =
+      Hone(honed,
+           {"audit", "--ladder", "1,16", "--max-kernels", "3", "--kernels", "5",
+            "--budget", "100s", "--json", json},
+           kLayer);
+  ASSERT_EQ(audit.exit_code, 0) << audit.err << honed.log();
+  EXPECT_THAT(audit.out, HasSubstr("MODELLED"));
+  EXPECT_THAT(audit.out, HasSubstr("none is published"));
+  v1::AuditReport report;
+  std::ifstream file(json);
+  ASSERT_TRUE(
+      google::protobuf::util::JsonStringToMessage(
+          std::string(std::istreambuf_iterator<char>(file), {}), &report)
+          .ok());
+  EXPECT_TRUE(report.modelled());
+  EXPECT_TRUE(report.complete());
+  ASSERT_EQ(report.points_size(), 2);
+  for (const v1::AuditPoint& point : report.points()) {
+    EXPECT_EQ(point.regret().rounds(), report.ratio_rounds());
+    EXPECT_GE(point.regret().ratio(), 0.99);
+    EXPECT_EQ(point.sm_clock_khz(), 0);
+  }
+  // NVRTC gives the same kernel again, and a model the same time.
+  EXPECT_GT(report.replayed_kernels(), 0);
+  EXPECT_EQ(report.same_kernels(), report.replayed_kernels());
+  EXPECT_NEAR(report.replay().largest(), 1, 0.01);
 }
 
 TEST_F(MainJobTest, AWarmLookupTakesUnderAMillisecondAtTheMedian) {

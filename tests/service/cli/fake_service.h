@@ -54,6 +54,10 @@ class FakeService final : public v1::TuningService::Service {
     absl::MutexLock lock(&mutex_);
     return requests_;
   }
+  std::vector<v1::AuditLayerRequest> audits() {
+    absl::MutexLock lock(&mutex_);
+    return audits_;
+  }
   std::vector<std::string> cancelled() {
     absl::MutexLock lock(&mutex_);
     return cancelled_;
@@ -154,6 +158,56 @@ class FakeService final : public v1::TuningService::Service {
     return grpc::Status::OK;
   }
 
+  // A report on one M of a modelled device.
+  grpc::Status AuditLayer(
+      grpc::ServerContext*, const v1::AuditLayerRequest* in,
+      grpc::ServerWriter<v1::AuditLayerResponse>* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    {
+      absl::MutexLock lock(&mutex_);
+      audits_.push_back(*in);
+    }
+    v1::AuditLayerResponse event;
+    event.mutable_accepted()->set_tune_id(in->request_id());
+    out->Write(event);
+    event.mutable_progress()->set_phase(v1::TUNE_PHASE_AUDIT);
+    out->Write(event);
+    v1::AuditReport* report = event.mutable_result();
+    *report->mutable_problem() = in->problem();
+    *report->mutable_device() = ToProto(device_);
+    report->set_modelled(true);
+    report->mutable_protocol()->set_timer("model");
+    report->set_revision(7);
+    report->set_seed(in->seed());
+    report->set_confidence(0.95);
+    report->set_kernels(in->kernels());
+    report->set_space(900);
+    report->set_complete(false);
+    report->add_tunes()->set_seed(3);
+    v1::AuditPoint* point = report->add_points();
+    point->set_m(16);
+    point->set_table_ns(10200);
+    point->set_best_ns(10000);
+    point->set_table_config("the table's");
+    point->set_best_config("the best");
+    point->mutable_regret()->set_ratio(1.02);
+    point->mutable_regret()->set_low(1.01);
+    point->mutable_regret()->set_high(1.03);
+    point->mutable_regret()->set_rounds(25);
+    point->set_regret_bound(1.04);
+    point->set_flips(1);
+    point->set_flip_matters(true);
+    report->mutable_regret()->set_points(1);
+    report->mutable_regret()->set_median(1.02);
+    report->mutable_regret()->set_percentile_95(1.02);
+    report->mutable_regret()->set_largest(1.02);
+    report->set_flips(1);
+    report->set_flip_pairs(1);
+    report->set_flips_that_matter(1);
+    out->Write(event);
+    return grpc::Status::OK;
+  }
+
   grpc::Status CancelTune(grpc::ServerContext*, const v1::CancelTuneRequest* in,
                           v1::CancelTuneResponse* out) override {
     absl::MutexLock lock(&mutex_);
@@ -250,6 +304,7 @@ class FakeService final : public v1::TuningService::Service {
   std::function<void()> hold_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::TuneLayerRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::AuditLayerRequest> audits_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::string imported_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;

@@ -47,6 +47,41 @@ TEST(Requests, FingerprintsCoverAllThatDecidesTheResult) {
   }
 }
 
+TEST(Requests, AnAuditTakesItsDefaultsAndNamesBadFields) {
+  v1::AuditLayerRequest request;
+  request.set_request_id(Good().request_id());
+  *request.mutable_problem() = Good().problem();
+  const auto audit = AuditRequestFromProto(request);
+  ASSERT_TRUE(audit.ok()) << audit.status();
+  ASSERT_TRUE(audit->audit.has_value());
+  EXPECT_EQ(audit->audit->tunes, 2);
+  EXPECT_EQ(audit->audit->kernels, 200);
+  EXPECT_EQ(audit->audit->seed, 1u);
+  EXPECT_EQ(audit->budget, absl::Seconds(300));
+  EXPECT_EQ(audit->ladder, DefaultLadder());
+  // No tune joins an audit, nor one audit another.
+  const std::string fingerprint = audit->Fingerprint();
+  TuneRequest tune = *audit;
+  tune.audit.reset();
+  EXPECT_NE(tune.Fingerprint(), fingerprint);
+  request.set_seed(2);
+  EXPECT_NE(AuditRequestFromProto(request)->Fingerprint(), fingerprint);
+
+  request.set_tunes(1);
+  request.set_kernels(2001);
+  request.mutable_budget()->set_seconds(9);
+  request.set_max_kernels(1);
+  request.add_ladder(0);
+  request.mutable_problem()->mutable_layer()->set_n(0);
+  std::vector<std::string> fields;
+  for (const FieldViolation& violation :
+       ViolationsOf(AuditRequestFromProto(request).status()))
+    fields.push_back(violation.field);
+  EXPECT_THAT(fields, ::testing::IsSupersetOf({"tunes", "kernels", "budget",
+                                               "max_kernels", "ladder[0]",
+                                               "problem.layer.n"}));
+}
+
 TEST(Requests, UuidsAreChecked) {
   EXPECT_TRUE(IsUuid("0f8fad5b-d9cb-469f-a165-70867728950e"));
   for (const char* bad : {"", "0f8fad5b-d9cb-469f-a165-70867728950", "x",

@@ -308,6 +308,54 @@ TEST(Service, AFullQueueSaysWhenToRetry) {
   for (std::thread& caller : callers) caller.join();
 }
 
+TEST(Service, AnAuditReportsOnThePublishedTableAndStoresNothing) {
+  TestDaemon daemon;
+  v1::AuditLayerRequest request;
+  *request.mutable_problem() = ToProto(SmallProblem());
+  for (const int64_t m : {1, 16}) request.add_ladder(m);
+  request.set_max_kernels(6);
+  request.set_kernels(16);
+  const auto audit = [&](int id) -> absl::StatusOr<v1::AuditReport> {
+    request.set_request_id(TestId(id));
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+    const auto reader = daemon.stub().AuditLayer(&context, request);
+    v1::AuditLayerResponse message;
+    v1::AuditReport report;
+    bool audited = false;
+    while (reader->Read(&message)) {
+      audited |= message.progress().phase() == v1::TUNE_PHASE_AUDIT;
+      if (message.has_result()) report = message.result();
+    }
+    const absl::Status status = FromGrpcStatus(reader->Finish());
+    if (!status.ok()) return status;
+    EXPECT_TRUE(audited);
+    return report;
+  };
+  auto report = audit(1);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->complete());
+  EXPECT_FALSE(report->modelled());
+  EXPECT_EQ(report->revision(), 0);
+  EXPECT_THAT(report->tunes(), SizeIs(2));
+  EXPECT_THAT(report->points(), SizeIs(2));
+  EXPECT_EQ(report->kernels(), 16);
+  EXPECT_LT(report->regret().largest(), 1.05);
+  EXPECT_EQ(daemon.GetConfig(SmallProblem(), 16)->provenance().match(),
+            v1::MATCH_KIND_HEURISTIC);
+
+  const auto tuned =
+      daemon.Tune(daemon.TuneRequestFor(SmallProblem(), TestId(2)));
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_EQ(tuned->trials_reused(), 0);
+  report = audit(3);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->revision(), tuned->provenance().revision());
+  EXPECT_EQ(report->same_kernels(), report->replayed_kernels());
+  EXPECT_EQ(report->replay().points(), 2);
+  EXPECT_NEAR(report->replay().median(), 1, 0.02);
+}
+
 TEST(Service, ExportedTablesAnswerUnverifiedAfterImport) {
   TestDaemon from;
   ASSERT_TRUE(from.Tune(from.TuneRequestFor(SmallProblem(), TestId(1))).ok());

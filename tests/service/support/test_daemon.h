@@ -70,6 +70,7 @@ class TestDaemon {
     compiler_ = compiler.get();
     backend.executor = std::move(executor);
     backend.compiler = std::move(compiler);
+    backend.uncached = std::make_unique<FakeCompiler>();
     if (!can_tune) {
       backend = DeviceBackend();
       backend.can_tune = WithReason(
