@@ -207,6 +207,26 @@ std::vector<Standing> JudgePoint(absl::Span<const Measured> measured,
   return standings;
 }
 
+CoverPoint PointOf(absl::Span<const Standing> standings, int default_kernel) {
+  CoverPoint point;
+  const Standing* last = nullptr;
+  for (const Standing& standing : standings) {
+    if (standing.admissible) {
+      point.kernels.push_back(standing.kernel);
+      point.regrets.push_back(standing.regret);
+    }
+    const bool is_default = standing.kernel == default_kernel;
+    if (last == nullptr || is_default ||
+        (last->kernel != default_kernel && standing.regret < last->regret)) {
+      last = &standing;
+    }
+  }
+  if (point.kernels.empty() && last != nullptr) {
+    point = {{last->kernel}, {last->regret}};
+  }
+  return point;
+}
+
 Cover SmallestCover(absl::Span<const CoverPoint> points,
                     absl::Span<const CoverKernel> kernels, int64_t node_limit) {
   return CoverSearch(points, kernels, node_limit).Run();

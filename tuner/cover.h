@@ -54,6 +54,10 @@ struct CoverPoint {
   std::vector<double> regrets;
 };
 
+// The kernels that may serve one M. Where none is shown to be good enough, the
+// default if it works, else the best. Empty without standings.
+CoverPoint PointOf(absl::Span<const Standing> standings, int default_kernel);
+
 struct Cover {
   // Rising.
   std::vector<int> kernels;
