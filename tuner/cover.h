@@ -41,6 +41,10 @@ std::vector<Standing> JudgePoint(absl::Span<const Measured> measured,
                                  int default_kernel,
                                  const RaceOptions& options);
 
+// The numbers of one trial with samples, beside those of the default when it
+// has some (else null). M, floor and ties are the caller's.
+Evidence EvidenceOf(const Trial& trial, const Trial* standard);
+
 // What ties between kernels are decided by.
 struct CoverKernel {
   // 0 for a kernel of the table in force.

@@ -13,7 +13,6 @@
 #include "tuner/entrants.h"
 #include "tuner/statistics.h"
 #include "tuner/surrogate.h"
-#include "tuner/table_builder.h"
 
 namespace hone {
 namespace {

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "kernels/config/status_macros.h"
 
 namespace hone {
@@ -224,6 +225,16 @@ absl::StatusOr<size_t> StudySpace::Find(const StudySettings& settings,
         field, " is excluded; it must be a config that no exclusion matches"));
   }
   return static_cast<size_t>(found - configs_.begin());
+}
+
+absl::StatusOr<size_t> StudySpace::FindText(absl::string_view text) const {
+  StudySettings settings;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<std::string, std::string> setting =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    settings.insert(setting);
+  }
+  return Find(settings, "config");
 }
 
 StudySettings StudySpace::Settings(size_t config) const {

@@ -62,6 +62,8 @@ class StudySpace {
   // as Create() does, and what is legal.
   absl::StatusOr<size_t> Find(const StudySettings& settings,
                               absl::string_view field) const;
+  // By Text(). InvalidArgument when it is none of this space.
+  absl::StatusOr<size_t> FindText(absl::string_view text) const;
   StudySettings Settings(size_t config) const;
   // "block=128,layout=row", sorted by name.
   std::string Text(size_t config) const;

@@ -11,9 +11,6 @@
 namespace hone {
 namespace {
 
-// Two-sided level of the interval printed as evidence.
-constexpr double kEvidenceAlpha = 0.05;
-
 const Trial* Find(const PoolKernel& kernel, const ChosenPoint& point) {
   const auto it = (kernel.*point.evidences).find(point.m);
   return it == (kernel.*point.evidences).end() || it->second.samples.empty()
@@ -72,28 +69,6 @@ std::optional<Evidence> EvidenceAt(const Problem& problem,
 }
 
 }  // namespace
-
-Evidence EvidenceOf(const Trial& trial, const Trial* standard) {
-  Evidence evidence;
-  evidence.samples = std::ssize(trial.samples);
-  evidence.median_ns = trial.median_ns;
-  const std::vector<double> durations = Durations(trial.samples);
-  const auto [least, most] =
-      std::minmax_element(durations.begin(), durations.end());
-  const MedianInterval interval =
-      FixedMedianInterval(durations, kEvidenceAlpha);
-  // Too few samples for the level: all of them.
-  evidence.low_ns = std::llround(std::max(interval.low, *least));
-  evidence.high_ns = std::llround(std::min(interval.high, *most));
-  if (standard != nullptr) {
-    evidence.default_median_ns = standard->median_ns;
-    evidence.margin = std::expm1(
-        CompareSamples(standard->samples, trial.samples,
-                       standard->session_id == trial.session_id, kEvidenceAlpha)
-            .median);
-  }
-  return evidence;
-}
 
 std::vector<Measured> MeasuredAt(absl::Span<const PoolKernel> kernels,
                                  int64_t m, Evidences evidences) {

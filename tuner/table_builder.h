@@ -52,10 +52,6 @@ struct ChosenPoint {
 std::vector<Measured> MeasuredAt(absl::Span<const PoolKernel> kernels,
                                  int64_t m, Evidences evidences);
 
-// The numbers of one trial with samples, beside those of the default when it
-// has some (else null). M, floor and ties are the caller's.
-Evidence EvidenceOf(const Trial& trial, const Trial* standard);
-
 // PointOf() the kernels measured at one M.
 CoverPoint PointAt(absl::Span<const PoolKernel> kernels, int64_t m,
                    int standard, Evidences evidences,
