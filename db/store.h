@@ -218,9 +218,9 @@ class Store {
   // ---- studies of declared spaces (store_studies.cc) ----
 
   // Opens a study, unless there is one with this id and spec. Unless
-  // `retry_failures`, what failed in earlier studies of the same problem and
-  // device and is of this space becomes its first results. AlreadyExists: the
-  // id has another spec. ResourceExhausted: `max_open` are open.
+  // `retry_failures`, what failed last in earlier studies of the same problem
+  // and device and is of this space becomes its first results. AlreadyExists:
+  // the id has another spec. ResourceExhausted: `max_open` are open.
   // InvalidArgument: the baseline is known to fail.
   absl::StatusOr<bool> OpenStudy(absl::string_view id, const Study& study,
                                  bool retry_failures, int64_t max_open,

@@ -43,23 +43,26 @@ absl::StatusOr<StoredStudyResult> ReadResult(const Statement& select) {
   return result;
 }
 
-// What failed in any study of this problem and device, in the order found; a
-// config that failed twice is there twice.
+// The configs of any study of this problem and device of which the last that is
+// known is a failure, in the order found.
 absl::StatusOr<std::vector<StoredStudyResult>> ReadFailures(
     Database& database, const StudySpec& spec) {
   std::vector<StoredStudyResult> failures;
   HONE_ASSIGN_OR_RETURN(
       Statement select,
-      database.Prepare("SELECT r.config, r.outcome, r.detail, r.samples"
+      // SQLite takes the columns beside max() from the row that has it.
+      database.Prepare("SELECT r.config, r.outcome, r.detail, x'', max(r.id)"
                        " FROM study s JOIN study_result r ON r.study = s.id"
                        " WHERE s.problem = ? AND s.device = ?"
-                       " AND r.outcome <> 'measured' ORDER BY r.id"));
+                       " GROUP BY r.config ORDER BY max(r.id)"));
   select.Bind(spec.problem).Bind(spec.device);
   while (true) {
     HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
     if (!found) return failures;
     HONE_ASSIGN_OR_RETURN(StoredStudyResult failure, ReadResult(select));
-    failures.push_back(std::move(failure));
+    if (failure.outcome != Outcome::kMeasured) {
+      failures.push_back(std::move(failure));
+    }
   }
 }
 
@@ -101,21 +104,16 @@ absl::StatusOr<bool> Store::OpenStudy(absl::string_view id, const Study& study,
     row("opened_us", unix_us);
     row("closed_us", int64_t{0});
     HONE_RETURN_IF_ERROR(row.InsertInto(database, "study").status());
-    std::vector<size_t> known;
     for (const StoredStudyResult& failure : failures) {
       const absl::StatusOr<size_t> config =
           study.space().FindText(failure.config);
-      // Of another space.
-      if (!config.ok() || std::count(known.begin(), known.end(), *config) > 0) {
-        continue;
-      }
+      if (!config.ok()) continue;  // of another space
       if (*config == study.baseline()) {
         return absl::InvalidArgumentError(absl::StrCat(
             "baseline failed in an earlier study (", ToString(failure.outcome),
             ": ", failure.detail,
             "); it must be a config that works, or retry_failures set"));
       }
-      known.push_back(*config);
       HONE_RETURN_IF_ERROR(InsertResult(database, id, failure, unix_us));
     }
     opened = true;

@@ -23,11 +23,12 @@ CREATE TABLE study_result (
 ) STRICT;
 CREATE INDEX study_result_by_study ON study_result (study);
 
-CREATE TRIGGER study_closes_once BEFORE UPDATE ON study
-  WHEN OLD.closed_us <> 0 OR NEW.id IS NOT OLD.id
-    OR NEW.problem IS NOT OLD.problem OR NEW.device IS NOT OLD.device
-    OR NEW.spec IS NOT OLD.spec OR NEW.opened_us IS NOT OLD.opened_us
-  BEGIN SELECT RAISE (ABORT, 'study is append-only, but for its end'); END;
+CREATE TRIGGER study_no_update
+  BEFORE UPDATE OF id, problem, device, spec, opened_us ON study
+  BEGIN SELECT RAISE (ABORT, 'study is append-only but for its end'); END;
+CREATE TRIGGER study_ends_once BEFORE UPDATE OF closed_us ON study
+  WHEN OLD.closed_us <> 0
+  BEGIN SELECT RAISE (ABORT, 'study is append-only but for its end'); END;
 CREATE TRIGGER study_no_delete BEFORE DELETE ON study
   BEGIN SELECT RAISE (ABORT, 'study is append-only'); END;
 CREATE TRIGGER study_result_no_update BEFORE UPDATE ON study_result

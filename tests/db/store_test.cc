@@ -225,6 +225,14 @@ TEST_F(StoreTest, StudiesAreKeptWithTheirResultsInOrder) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(*store->OpenStudy("more", TestStudy(), true, 2, 12));
   EXPECT_TRUE(store->GetStudy("more")->results.empty());
+  // It may work by now; then it is no failure any more.
+  ASSERT_TRUE(
+      store
+          ->RecordStudyResults(
+              "more", {{"x=3", Outcome::kMeasured, "", {{100, 0, 0}}}}, 13)
+          .ok());
+  EXPECT_TRUE(*store->OpenStudy("last", TestStudy(), false, 3, 14));
+  EXPECT_TRUE(store->GetStudy("last")->results.empty());
   EXPECT_EQ(CodeOf(store->GetStudy("none").status()),
             absl::StatusCode::kNotFound);
 }
