@@ -40,6 +40,8 @@ void AppendBytes(T value, std::string& out) {
   out.append(bytes, sizeof(T));
 }
 
+}  // namespace
+
 std::string PackSamples(const std::vector<Sample>& samples) {
   std::string bytes;
   bytes.reserve(samples.size() * kSampleBytes);
@@ -62,8 +64,6 @@ std::vector<Sample> UnpackSamples(const std::string& bytes) {
   }
   return samples;
 }
-
-}  // namespace
 
 absl::StatusOr<int64_t> NewRow::InsertInto(sqlite::Database& database,
                                            absl::string_view table) const {

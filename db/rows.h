@@ -131,6 +131,10 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const DeviceSpec& device,
                                               const Protocol& protocol);
 
+// 20 bytes a sample, little-endian: duration_ns, sm_clock_khz, round.
+std::string PackSamples(const std::vector<Sample>& samples);
+std::vector<Sample> UnpackSamples(const std::string& bytes);
+
 // A stored text that does not parse: DataLoss instead of the parser's code.
 absl::Status Unreadable(const absl::Status& status);
 

@@ -23,6 +23,7 @@
 #include "db/sqlite.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "tuner/study.h"
 #include "tuner/trial.h"
 
 namespace hone {
@@ -110,6 +111,25 @@ struct SessionRecord {
   int64_t finished_us = 0;
 };
 
+// One report of a study, as Study::Report() takes it.
+struct StoredStudyResult {
+  std::string config;  // StudySpace::Text()
+  Outcome outcome = Outcome::kMeasured;
+  std::string detail;
+  std::vector<Sample> samples;
+  friend bool operator==(const StoredStudyResult&,
+                         const StoredStudyResult&) = default;
+};
+
+struct StoredStudy {
+  std::string id;
+  StudySpec spec;
+  int64_t opened_us = 0;
+  int64_t closed_us = 0;  // 0 while open
+  // In the order taken.
+  std::vector<StoredStudyResult> results;
+};
+
 struct ImportResult {
   int64_t tables_added = 0;
   // Already here, with exactly this content.
@@ -194,6 +214,25 @@ class Store {
 
   // Every device that trials or tables are of, in the order first seen.
   absl::StatusOr<std::vector<StoredDevice>> ListDevices() const;
+
+  // ---- studies of declared spaces (store_studies.cc) ----
+
+  // Opens a study, unless there is one with this id and spec. Unless
+  // `retry_failures`, what failed last in earlier studies of the same problem
+  // and device and is of this space becomes its first results. AlreadyExists:
+  // the id has another spec. ResourceExhausted: `max_open` are open.
+  // InvalidArgument: the baseline is known to fail.
+  absl::StatusOr<bool> OpenStudy(absl::string_view id, const Study& study,
+                                 bool retry_failures, int64_t max_open,
+                                 int64_t unix_us);
+  // All or none. FailedPrecondition: the study is closed. NotFound: there is
+  // none.
+  absl::Status RecordStudyResults(absl::string_view id,
+                                  absl::Span<const StoredStudyResult> results,
+                                  int64_t unix_us);
+  // False when it was closed. NotFound: there is none.
+  absl::StatusOr<bool> CloseStudy(absl::string_view id, int64_t unix_us);
+  absl::StatusOr<StoredStudy> GetStudy(absl::string_view id) const;
 
   // ---- sessions ----
 

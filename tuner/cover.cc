@@ -15,6 +15,9 @@
 namespace hone {
 namespace {
 
+// Two-sided level of the interval printed as evidence.
+constexpr double kEvidenceAlpha = 0.05;
+
 constexpr size_t kMaxPoints = 256;
 using Points = std::bitset<kMaxPoints>;
 
@@ -205,6 +208,48 @@ std::vector<Standing> JudgePoint(absl::Span<const Measured> measured,
     standings.push_back(standing);
   }
   return standings;
+}
+
+Evidence EvidenceOf(const Trial& trial, const Trial* standard) {
+  Evidence evidence;
+  evidence.samples = std::ssize(trial.samples);
+  evidence.median_ns = trial.median_ns;
+  const std::vector<double> durations = Durations(trial.samples);
+  const auto [least, most] =
+      std::minmax_element(durations.begin(), durations.end());
+  const MedianInterval interval =
+      FixedMedianInterval(durations, kEvidenceAlpha);
+  // Too few samples for the level: all of them.
+  evidence.low_ns = std::llround(std::max(interval.low, *least));
+  evidence.high_ns = std::llround(std::min(interval.high, *most));
+  if (standard != nullptr) {
+    evidence.default_median_ns = standard->median_ns;
+    evidence.margin = std::expm1(
+        CompareSamples(standard->samples, trial.samples,
+                       standard->session_id == trial.session_id, kEvidenceAlpha)
+            .median);
+  }
+  return evidence;
+}
+
+CoverPoint PointOf(absl::Span<const Standing> standings, int default_kernel) {
+  CoverPoint point;
+  const Standing* last = nullptr;
+  for (const Standing& standing : standings) {
+    if (standing.admissible) {
+      point.kernels.push_back(standing.kernel);
+      point.regrets.push_back(standing.regret);
+    }
+    const bool is_default = standing.kernel == default_kernel;
+    if (last == nullptr || is_default ||
+        (last->kernel != default_kernel && standing.regret < last->regret)) {
+      last = &standing;
+    }
+  }
+  if (point.kernels.empty() && last != nullptr) {
+    point = {{last->kernel}, {last->regret}};
+  }
+  return point;
 }
 
 Cover SmallestCover(absl::Span<const CoverPoint> points,

@@ -41,6 +41,10 @@ std::vector<Standing> JudgePoint(absl::Span<const Measured> measured,
                                  int default_kernel,
                                  const RaceOptions& options);
 
+// The numbers of one trial with samples, beside those of the default when it
+// has some (else null). M, floor and ties are the caller's.
+Evidence EvidenceOf(const Trial& trial, const Trial* standard);
+
 // What ties between kernels are decided by.
 struct CoverKernel {
   // 0 for a kernel of the table in force.
@@ -53,6 +57,10 @@ struct CoverPoint {
   std::vector<int> kernels;
   std::vector<double> regrets;
 };
+
+// The kernels that may serve one M. Where none is shown to be good enough, the
+// default if it works, else the best. Empty without standings.
+CoverPoint PointOf(absl::Span<const Standing> standings, int default_kernel);
 
 struct Cover {
   // Rising.

@@ -6,8 +6,6 @@
 namespace hone {
 namespace {
 
-constexpr size_t kMinEntrants = 8;
-constexpr size_t kMaxEntrants = 24;
 // Within this of the best at a neighbouring M, a kernel is raced here too.
 constexpr double kNeighbourRatio = 1.10;
 

@@ -24,6 +24,9 @@ std::vector<size_t> CoarseToFine(size_t count);
 // some shapes.
 inline constexpr double kScoutRatio = 2.5;
 inline constexpr double kRaceRatio = 1.4;
+// So many race whatever is predicted of them, and no more than so many.
+inline constexpr size_t kMinEntrants = 8;
+inline constexpr size_t kMaxEntrants = 24;
 
 // Kernels that may win at one ladder point, best predicted first: those
 // predicted within `entry_ratio` times the best, always a few, and only so

@@ -51,18 +51,12 @@ absl::StatusOr<std::vector<int>> Race::Report(const std::vector<int>& order,
   std::vector<int> left;
   for (size_t i = 0; i < order.size(); ++i) {
     if (result.entries[i].outcome == Outcome::kMeasured) continue;
-    EntrantState& entrant = entrants_[static_cast<size_t>(order[i])];
-    entrant.status = EntrantState::Status::kFailed;
-    entrant.failure = result.entries[i].outcome;
-    entrant.detail = result.entries[i].detail;
+    Fail(order[i], result.entries[i].outcome, result.entries[i].detail);
     left.push_back(order[i]);
   }
   ++round_;
-  if (!left.empty()) {
-    // The failure cut the round short; the others are timed again.
-    over_ = leader() < 0;
-    return left;
-  }
+  // The failure cut the round short; the others are timed again.
+  if (!left.empty()) return left;
   if ((result.slowed_down || ClockIsOff(result)) &&
       repeats_ < options_.max_repeats) {
     ++repeats_;
@@ -87,6 +81,15 @@ absl::StatusOr<std::vector<int>> Race::Report(const std::vector<int>& order,
   if (admitted_ > options_.screen_rounds) left = DropSlow();
   over_ = leader() < 0 || admitted_ >= options_.max_rounds || Settled();
   return left;
+}
+
+void Race::Fail(int entrant, Outcome failure, const std::string& detail) {
+  EntrantState& state = entrants_[static_cast<size_t>(entrant)];
+  if (!Live(state)) return;
+  state.status = EntrantState::Status::kFailed;
+  state.failure = failure;
+  state.detail = detail;
+  over_ = over_ || leader() < 0;
 }
 
 bool Race::ClockIsOff(const RoundResult& result) const {
@@ -178,8 +181,8 @@ std::vector<int> Race::DropSlow() {
 }
 
 bool Race::Settled() const {
-  if (admitted_ < options_.min_rounds) return false;
   const int first = leader();
+  if (admitted_ < options_.min_rounds || first < 0) return false;
   // Whether every live entrant is known to be within `share` of `reference`,
   // or more rounds would hardly tell. One that is known not to be is decided
   // too, unless it is about to be dropped for it.

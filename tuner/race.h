@@ -84,7 +84,16 @@ class Race {
   absl::StatusOr<std::vector<int>> Report(const std::vector<int>& order,
                                           const RoundResult& result);
 
+  // Takes an entrant out that failed outside of a round, for a caller that
+  // measures on its own: the others' samples stay. Nothing happens unless it
+  // is live.
+  void Fail(int entrant, Outcome failure, const std::string& detail);
+
   bool over() const { return over_; }
+  // Whether more rounds would hardly tell more: every live entrant's ratio to
+  // the leader and to the protected entrant is known well enough. False before
+  // min_rounds.
+  bool Settled() const;
   // The live entrant with the lowest median; -1 when none lives.
   int leader() const;
   const std::vector<EntrantState>& entrants() const { return entrants_; }
@@ -94,7 +103,6 @@ class Race {
   bool ClockIsOff(const RoundResult& result) const;
   std::vector<int> Screen();
   std::vector<int> DropSlow();
-  bool Settled() const;
   // log(1 + share), where the share is at least the tie floor.
   double Bound(double share, double reference_ns) const;
   double PairAlpha() const;

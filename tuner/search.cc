@@ -11,12 +11,11 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
 #include "tuner/analytic_model.h"
+#include "tuner/choose.h"
 
 namespace hone {
 namespace {
 
-// Predicted this far behind the best of a point, a config does not serve it.
-constexpr double kNear = 0.15;
 // One slot of the first pool in this many goes to a random draw.
 constexpr int kRandomShare = 16;
 constexpr double kRandomWithin = 2.0;
@@ -51,20 +50,7 @@ std::vector<double> Best(size_t points,
   return best;
 }
 
-// How well a config serves a point: 1 at the best, 0 at kNear behind.
-double Quality(double time, double best) {
-  return std::clamp(1 - (time / best - 1) / kNear, 0.0, 1.0);
-}
-
 }  // namespace
-
-// How many configs of a tile shape are chosen, and how many that serve a point
-// before it stops counting; the latter rises by as much when every point is
-// served.
-struct CandidateSearch::Spread {
-  int per_shape;
-  double served_by;
-};
 
 CandidateSearch::CandidateSearch(const Problem& problem,
                                  const DeviceSpec& device,
@@ -97,54 +83,39 @@ CandidateSearch::Times CandidateSearch::Predict(
 }
 
 void CandidateSearch::Choose(const std::vector<Times>& times,
-                             std::vector<double> served, const Spread& spread,
-                             size_t limit, CandidatePool& pool) const {
-  const size_t points = ladder_.size();
-  Times best = Best(points, times);
-  const Times pool_best = Best(points, pool.predicted_ns);
-  for (size_t p = 0; p < points; ++p) {
-    best[p] = std::min(best[p], pool_best[p]);
+                             std::vector<double> served,
+                             const ChoiceSpread& spread, size_t limit,
+                             CandidatePool& pool) const {
+  if (pool.configs.size() >= limit) return;
+  std::map<Shape, int> numbers;
+  Choice choice;
+  choice.times = times;
+  for (const TuningConfig& config : space_) {
+    choice.shapes.push_back(
+        numbers.try_emplace(ShapeOf(config), numbers.size()).first->second);
   }
-  std::map<Shape, int> shapes;
-  for (const TuningConfig& config : pool.configs) ++shapes[ShapeOf(config)];
-  std::vector<bool> used(space_.size(), false);
+  choice.best = Best(ladder_.size(), times);
+  const Times pool_best = Best(ladder_.size(), pool.predicted_ns);
+  for (size_t p = 0; p < ladder_.size(); ++p) {
+    choice.best[p] = std::min(choice.best[p], pool_best[p]);
+  }
+  choice.served = std::move(served);
+  choice.used.assign(space_.size(), false);
   const auto use = [&](const TuningConfig& config) {
     for (size_t i = 0; i < space_.size(); ++i) {
-      if (AreTwins(space_[i], config)) used[i] = true;
+      if (AreTwins(space_[i], config)) choice.used[i] = true;
     }
   };
-  for (const TuningConfig& config : pool.configs) use(config);
-  double enough = spread.served_by;
-  while (pool.configs.size() < limit) {
-    size_t choice = space_.size();
-    double most = 0;
-    for (size_t i = 0; i < space_.size(); ++i) {
-      if (used[i]) continue;
-      const auto shape = shapes.find(ShapeOf(space_[i]));
-      if (shape != shapes.end() && shape->second >= spread.per_shape) continue;
-      double gain = 0;
-      for (size_t p = 0; p < points; ++p) {
-        gain += std::min(Quality(times[i][p], best[p]),
-                         std::max(0.0, enough - served[p]));
-      }
-      if (gain > most) {
-        most = gain;
-        choice = i;
-      }
-    }
-    if (choice == space_.size()) {
-      // Every point is served, or no config is left that serves one.
-      if (enough > static_cast<double>(limit)) break;
-      enough += spread.served_by;
-      continue;
-    }
-    use(space_[choice]);
-    pool.configs.push_back(space_[choice]);
-    pool.predicted_ns.push_back(times[choice]);
-    ++shapes[ShapeOf(space_[choice])];
-    for (size_t p = 0; p < points; ++p) {
-      served[p] += Quality(times[choice][p], best[p]);
-    }
+  for (const TuningConfig& config : pool.configs) {
+    use(config);
+    const auto shape = numbers.find(ShapeOf(config));
+    if (shape != numbers.end()) ++choice.of_shape[shape->second];
+  }
+  choice.use = [&](size_t chosen) { use(space_[chosen]); };
+  for (const size_t i :
+       ChooseServing(choice, spread, limit - pool.configs.size(), limit)) {
+    pool.configs.push_back(space_[i]);
+    pool.predicted_ns.push_back(times[i]);
   }
 }
 
@@ -171,11 +142,11 @@ CandidatePool CandidateSearch::First(absl::Span<const TuningConfig> extra,
   std::vector<double> served(ladder_.size(), 0);
   for (const Times& t : pool.predicted_ns) {
     for (size_t p = 0; p < ladder_.size(); ++p) {
-      served[p] += Quality(t[p], best[p]);
+      served[p] += ServingQuality(t[p], best[p]);
     }
   }
   const auto limit = static_cast<size_t>(std::max(1, max_kernels));
-  const Spread spread = {.per_shape = 2, .served_by = 3};
+  const ChoiceSpread spread = {.per_shape = 2, .served_by = 3};
   Choose(times_, std::move(served), spread, limit - limit / kRandomShare, pool);
 
   std::vector<size_t> others;
@@ -198,17 +169,17 @@ CandidatePool CandidateSearch::First(absl::Span<const TuningConfig> extra,
 void CandidateSearch::Refine(const Surrogate& surrogate, int count,
                              CandidatePool& pool) const {
   for (size_t i = 0; i < pool.configs.size(); ++i) {
-    pool.predicted_ns[i] =
-        surrogate.Correct(pool.configs[i], std::move(pool.predicted_ns[i]));
+    pool.predicted_ns[i] = surrogate.Correct(PositionOf(pool.configs[i]),
+                                             std::move(pool.predicted_ns[i]));
   }
   std::vector<Times> times;
   times.reserve(space_.size());
   for (size_t i = 0; i < space_.size(); ++i) {
-    times.push_back(surrogate.Correct(space_[i], times_[i]));
+    times.push_back(surrogate.Correct(PositionOf(space_[i]), times_[i]));
   }
   // Few are chosen: one for each part of the ladder comes first, and what
   // differs from a good one in stages or CTAs is worth a look.
-  const Spread spread = {.per_shape = 4, .served_by = 1};
+  const ChoiceSpread spread = {.per_shape = 4, .served_by = 1};
   Choose(times, std::vector<double>(ladder_.size(), 0), spread,
          pool.configs.size() + static_cast<size_t>(std::max(0, count)), pool);
 }

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "tuner/choose.h"
 #include "tuner/surrogate.h"
 
 namespace hone {
@@ -51,7 +52,6 @@ class CandidateSearch {
 
  private:
   using Times = std::vector<double>;
-  struct Spread;
 
   CandidateSearch(const Problem& problem, const DeviceSpec& device,
                   std::vector<int64_t> ladder);
@@ -60,7 +60,8 @@ class CandidateSearch {
   // ladder points by `times` (one per config of the space), where `served`
   // says how well each is served already.
   void Choose(const std::vector<Times>& times, std::vector<double> served,
-              const Spread& spread, size_t limit, CandidatePool& pool) const;
+              const ChoiceSpread& spread, size_t limit,
+              CandidatePool& pool) const;
 
   Problem problem_;
   DeviceSpec device_;

@@ -84,8 +84,9 @@ std::vector<double> SessionRun::PredictLadder(const PoolKernel& kernel) const {
     times.push_back(
         Predict(problem_, device_, kernel.config, m, footprint).total_ns);
   }
-  return surrogate_ ? surrogate_->Correct(kernel.config, std::move(times))
-                    : times;
+  return surrogate_
+             ? surrogate_->Correct(PositionOf(kernel.config), std::move(times))
+             : times;
 }
 
 std::vector<int64_t> SessionRun::GatePoints(size_t index) const {
@@ -200,7 +201,7 @@ absl::Status SessionRun::Scout() {
                              ? 0
                              : static_cast<double>(it->second.median_ns));
     }
-    surrogate.Add(kernel.config, kernel.predicted_ns, measured);
+    surrogate.Add(PositionOf(kernel.config), kernel.predicted_ns, measured);
   }
   search_->Refine(surrogate, RefinedKernels(), pool);
   for (size_t i = 0; i < kernels_.size(); ++i) {

@@ -18,7 +18,7 @@ constexpr double kPrior = 0.1;
 
 }  // namespace
 
-Surrogate::Position Surrogate::PositionOf(const TuningConfig& config) {
+Position PositionOf(const TuningConfig& config) {
   const auto log2 = [](int64_t value) {
     return std::log2(static_cast<double>(value));
   };
@@ -36,11 +36,10 @@ Surrogate::Position Surrogate::PositionOf(const TuningConfig& config) {
           config.raster == RasterOrder::kAlongM ? 0.0 : 0.5};
 }
 
-void Surrogate::Add(const TuningConfig& config,
-                    const std::vector<double>& predicted_ns,
+void Surrogate::Add(Position position, const std::vector<double>& predicted_ns,
                     const std::vector<double>& measured_ns) {
   Kernel kernel;
-  kernel.position = PositionOf(config);
+  kernel.position = std::move(position);
   kernel.log_ratios.assign(ladder_.size(), 0);
   kernel.weights.assign(ladder_.size(), 0);
   for (size_t i = 0; i < ladder_.size(); ++i) {
@@ -57,14 +56,13 @@ void Surrogate::Add(const TuningConfig& config,
   kernels_.push_back(std::move(kernel));
 }
 
-std::vector<double> Surrogate::Correct(const TuningConfig& config,
+std::vector<double> Surrogate::Correct(const Position& position,
                                        std::vector<double> predicted_ns) const {
-  const Position position = PositionOf(config);
   std::vector<double> log_ratios(ladder_.size(), 0);
   std::vector<double> weights(ladder_.size(), kPrior);
   for (const Kernel& kernel : kernels_) {
     double distance = 0;
-    for (size_t i = 0; i < kFields; ++i) {
+    for (size_t i = 0; i < position.size(); ++i) {
       distance += std::abs(position[i] - kernel.position[i]);
     }
     const double weight = std::exp(-distance / kConfigReach);

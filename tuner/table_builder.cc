@@ -11,9 +11,6 @@
 namespace hone {
 namespace {
 
-// Two-sided level of the interval printed as evidence.
-constexpr double kEvidenceAlpha = 0.05;
-
 const Trial* Find(const PoolKernel& kernel, const ChosenPoint& point) {
   const auto it = (kernel.*point.evidences).find(point.m);
   return it == (kernel.*point.evidences).end() || it->second.samples.empty()
@@ -57,29 +54,15 @@ std::optional<Evidence> EvidenceAt(const Problem& problem,
   const PoolKernel& kernel = kernels[static_cast<size_t>(point.kernel)];
   const Trial* trial = Find(kernel, point);
   if (trial == nullptr) return std::nullopt;
-  Evidence evidence;
-  evidence.m = point.m;
-  evidence.samples = std::ssize(trial->samples);
-  evidence.median_ns = trial->median_ns;
-  const std::vector<double> durations = Durations(trial->samples);
-  const auto [least, most] =
-      std::minmax_element(durations.begin(), durations.end());
-  const MedianInterval interval =
-      FixedMedianInterval(durations, kEvidenceAlpha);
-  // Too few samples for the level: all of them.
-  evidence.low_ns = std::llround(std::max(interval.low, *least));
-  evidence.high_ns = std::llround(std::min(interval.high, *most));
+  const Trial* standard = nullptr;
   if (point.standard >= 0) {
-    const PoolKernel& standard = kernels[static_cast<size_t>(point.standard)];
-    const Trial* other = Find(standard, point);
-    if (standard.state == PoolKernel::State::kReady && other != nullptr) {
-      evidence.default_median_ns = other->median_ns;
-      evidence.margin = std::expm1(
-          CompareSamples(other->samples, trial->samples,
-                         other->session_id == trial->session_id, kEvidenceAlpha)
-              .median);
+    const PoolKernel& kernel = kernels[static_cast<size_t>(point.standard)];
+    if (kernel.state == PoolKernel::State::kReady) {
+      standard = Find(kernel, point);
     }
   }
+  Evidence evidence = EvidenceOf(*trial, standard);
+  evidence.m = point.m;
   evidence.floor_ns = std::llround(FloorNs(problem, device, point.m));
   evidence.ties = TiesOf(kernel, point.m, options, kernels);
   return evidence;
@@ -105,25 +88,9 @@ std::vector<Measured> MeasuredAt(absl::Span<const PoolKernel> kernels,
 CoverPoint PointAt(absl::Span<const PoolKernel> kernels, int64_t m,
                    int standard, Evidences evidences,
                    const RaceOptions& options) {
-  CoverPoint point;
-  const std::vector<Standing> standings =
-      JudgePoint(MeasuredAt(kernels, m, evidences), standard, options);
-  const Standing* last = nullptr;
-  for (const Standing& standing : standings) {
-    if (standing.admissible) {
-      point.kernels.push_back(standing.kernel);
-      point.regrets.push_back(standing.regret);
-    }
-    const bool is_default = standing.kernel == standard;
-    if (last == nullptr || is_default ||
-        (last->kernel != standard && standing.regret < last->regret)) {
-      last = &standing;
-    }
-  }
-  if (point.kernels.empty() && last != nullptr) {
-    point = {{last->kernel}, {last->regret}};
-  }
-  return point;
+  return PointOf(
+      JudgePoint(MeasuredAt(kernels, m, evidences), standard, options),
+      standard);
 }
 
 DispatchTable BuildTable(const Problem& problem, const DeviceSpec& device,

@@ -52,8 +52,7 @@ struct ChosenPoint {
 std::vector<Measured> MeasuredAt(absl::Span<const PoolKernel> kernels,
                                  int64_t m, Evidences evidences);
 
-// The kernels that may serve one M. Where none is shown to be good enough,
-// the default if it works, else the best.
+// PointOf() the kernels measured at one M.
 CoverPoint PointAt(absl::Span<const PoolKernel> kernels, int64_t m,
                    int standard, Evidences evidences,
                    const RaceOptions& options);

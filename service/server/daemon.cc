@@ -132,6 +132,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});
+  daemon->studies_ = std::make_unique<StudyServiceImpl>(
+      StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
 
   absl::string_view path = options.listen;
   const bool is_unix = absl::ConsumePrefix(&path, "unix:");
@@ -145,6 +147,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(),
                            &port);
   builder.RegisterService(daemon->service_.get());
+  builder.RegisterService(daemon->studies_.get());
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("honed")
                                .Resize(kMaxMemoryBytes)
@@ -162,8 +165,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
           ? options.listen
           : absl::StrCat(options.listen.substr(0, options.listen.rfind(':')),
                          ":", port);
-  daemon->server_->GetHealthCheckService()->SetServingStatus(
-      v1::TuningService::service_full_name(), true);
+  for (const char* service : {v1::TuningService::service_full_name(),
+                              v1::StudyService::service_full_name()}) {
+    daemon->server_->GetHealthCheckService()->SetServingStatus(service, true);
+  }
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},

@@ -15,6 +15,7 @@
 #include "service/server/audit_runner.h"
 #include "service/server/device_backend.h"
 #include "service/server/log.h"
+#include "service/server/study_service.h"
 #include "service/server/table_cache.h"
 #include "service/server/tune_jobs.h"
 #include "service/server/tune_runner.h"
@@ -75,6 +76,7 @@ class Daemon {
   std::unique_ptr<AuditRunner> auditor_;
   std::unique_ptr<TuneJobs> jobs_;
   std::unique_ptr<TuningServiceImpl> service_;
+  std::unique_ptr<StudyServiceImpl> studies_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -62,33 +62,49 @@ TEST_F(MigrationsTest, EveryTableIsStrict) {
 }
 
 TEST_F(MigrationsTest, AnOlderFileIsCopiedThenBroughtForward) {
-  // A file as version 1 left it, with a trial in it.
+  // A file as this version left it, with a trial in it.
   {
     ASSERT_TRUE(OpenStore()
                     ->RecordTrial(testing::TestDevice(), Protocol(),
                                   testing::TestTrial())
                     .ok());
   }
-  ASSERT_EQ(Migrations().size(), 1u);
-  std::ofstream(BackupPath(Path(), 1) + ".partial") << "cut short";
+  const int64_t version = Migrations().back().version;
+  std::ofstream(BackupPath(Path(), version) + ".partial") << "cut short";
   auto database = Open();
   const std::vector<Migration> next =
       WithNext("ALTER TABLE alias ADD COLUMN note TEXT NOT NULL DEFAULT ''");
   EXPECT_EQ(CheckVersion(*database, next).code(),
             absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(Migrate(*database, next).ok());
-  EXPECT_EQ(*database->QueryInt("PRAGMA user_version"), 2);
+  EXPECT_EQ(*database->QueryInt("PRAGMA user_version"), version + 1);
   EXPECT_EQ(*database->QueryInt("SELECT count(*) FROM trial"), 1);
   EXPECT_TRUE(database->QueryInt("SELECT count(note) FROM alias").ok());
 
-  // The copy is a whole database of version 1.
-  EXPECT_FALSE(std::filesystem::exists(BackupPath(Path(), 1) + ".partial"));
-  std::filesystem::rename(BackupPath(Path(), 1), Path("old.db"));
+  // The copy is a whole database of the version before.
+  EXPECT_FALSE(
+      std::filesystem::exists(BackupPath(Path(), version) + ".partial"));
+  std::filesystem::rename(BackupPath(Path(), version), Path("old.db"));
   const auto old = OpenStore("old.db");
   EXPECT_EQ(old->KnownTrials(testing::TestProblem(), testing::TestDevice(),
                              Protocol())
                 ->size(),
             1u);
+}
+
+TEST_F(MigrationsTest, EveryEarlierVersionIsBroughtForward) {
+  const std::vector<Migration> migrations = Migrations();
+  for (size_t count = 1; count < migrations.size(); ++count) {
+    const std::string name = absl::StrCat("version", count, ".db");
+    {
+      auto database = Open(name);
+      ASSERT_TRUE(
+          Migrate(*database, absl::MakeSpan(migrations).first(count)).ok());
+    }
+    ASSERT_NE(OpenStore(name), nullptr);
+    EXPECT_TRUE(std::filesystem::exists(
+        BackupPath(Path(name), static_cast<int64_t>(count))));
+  }
 }
 
 TEST_F(MigrationsTest, AFailedMigrationChangesNothing) {
@@ -97,12 +113,14 @@ TEST_F(MigrationsTest, AFailedMigrationChangesNothing) {
   EXPECT_FALSE(Migrate(*database, WithNext("CREATE TABLE extra (i INTEGER);"
                                            "SELECT broken"))
                    .ok());
-  EXPECT_EQ(*database->QueryInt("PRAGMA user_version"), 1);
+  EXPECT_EQ(*database->QueryInt("PRAGMA user_version"),
+            Migrations().back().version);
   EXPECT_FALSE(database->QueryInt("SELECT count(*) FROM extra").ok());
   EXPECT_TRUE(Migrate(*database, Migrations()).ok());
 }
 
 TEST_F(MigrationsTest, ANewerSchemaIsRefused) {
+  const int64_t newest = Migrations().back().version;
   {
     auto database = Open();
     ASSERT_TRUE(Migrate(*database, WithNext("SELECT 1")).ok());
@@ -111,7 +129,8 @@ TEST_F(MigrationsTest, ANewerSchemaIsRefused) {
     const auto store = Store::Open(Path(), {.read_only = read_only});
     EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(store.status().message(),
-                HasSubstr("has schema version 2; this Hone knows 1 to 1"));
+                HasSubstr(absl::StrCat("has schema version ", newest + 1,
+                                       "; this Hone knows 1 to ", newest)));
   }
 }
 

@@ -123,6 +123,19 @@ TEST_F(StoreTest, ABatchIsAllOrNone) {
   EXPECT_TRUE(store->ListDevices()->empty());
 }
 
+// A space of 4 configs.
+Study TestStudy(int64_t batch_size = 8) {
+  StudySpec spec;
+  spec.problem = "p";
+  spec.device = "d";
+  spec.parameters = {{"x", {1, 2, 3, 4}, {}}};
+  spec.exclusions = {{{"x", {"4"}}}};
+  spec.baseline = {{"x", "1"}};
+  spec.batch_size = batch_size;
+  spec.seed = ~uint64_t{0};
+  return *Study::Create(spec);
+}
+
 TEST_F(StoreTest, EvidenceCanNeitherBeChangedNorDeleted) {
   {
     const auto store = OpenStore();
@@ -131,17 +144,29 @@ TEST_F(StoreTest, EvidenceCanNeitherBeChangedNorDeleted) {
         store->ImportTables({TestTable()}, std::string(64, 'a'), 1);
     ASSERT_TRUE(imported.ok()) << imported.status();
     ASSERT_TRUE(store->MarkVerified(1, 2).ok());
+    ASSERT_TRUE(store->OpenStudy("s", TestStudy(), false, 1, 3).ok());
+    ASSERT_TRUE(
+        store->RecordStudyResults("s", {{"x=2", Outcome::kFault, "", {}}}, 4)
+            .ok());
   }
   auto database = sqlite::Database::Open(Path(), sqlite::Access::kReadWrite);
   ASSERT_TRUE(database.ok());
   const std::pair<const char*, const char*> kColumns[] = {
-      {"trial", "median_ns"},       {"device", "driver"},
-      {"device_class", "sm_count"}, {"problem", "n"},
-      {"config", "text"},           {"protocol", "text"},
-      {"kernel", "registers"},      {"revision", "unix_us"},
-      {"dispatch_table", "origin"}, {"table_entry", "m_hi"},
-      {"evidence", "median_ns"},    {"evidence_tie", "config"},
+      {"trial", "median_ns"},
+      {"device", "driver"},
+      {"device_class", "sm_count"},
+      {"problem", "n"},
+      {"config", "text"},
+      {"protocol", "text"},
+      {"kernel", "registers"},
+      {"revision", "unix_us"},
+      {"dispatch_table", "origin"},
+      {"table_entry", "m_hi"},
+      {"evidence", "median_ns"},
+      {"evidence_tie", "config"},
       {"verification", "unix_us"},
+      {"study_result", "outcome"},
+      {"study", "spec"},
   };
   for (const auto& [table, column] : kColumns) {
     ASSERT_GT(
@@ -156,6 +181,60 @@ TEST_F(StoreTest, EvidenceCanNeitherBeChangedNorDeleted) {
       EXPECT_THAT(status.message(), HasSubstr("is append-only")) << sql;
     }
   }
+}
+
+// ---- studies ----
+
+TEST_F(StoreTest, StudiesAreKeptWithTheirResultsInOrder) {
+  const std::vector<StoredStudyResult> results = {
+      {"x=2", Outcome::kMeasured, "", {{100, 1'500'000, 0}, {101, 0, 1}}},
+      {"x=3", Outcome::kWrongResult, "off by \"one\"", {}},
+      {"x=1", Outcome::kMeasured, "", {{90, 0, 0}}}};
+  {
+    const auto store = OpenStore();
+    EXPECT_TRUE(*store->OpenStudy("s", TestStudy(), false, 2, 5));
+    EXPECT_FALSE(*store->OpenStudy("s", TestStudy(), false, 2, 6));
+    EXPECT_EQ(CodeOf(store->OpenStudy("s", TestStudy(7), false, 2, 6).status()),
+              absl::StatusCode::kAlreadyExists);
+    ASSERT_TRUE(store->RecordStudyResults("s", {results[0]}, 6).ok());
+    ASSERT_TRUE(
+        store->RecordStudyResults("s", {results[1], results[2]}, 7).ok());
+    EXPECT_EQ(CodeOf(store->RecordStudyResults("t", results, 7)),
+              absl::StatusCode::kNotFound);
+    EXPECT_EQ(CodeOf(store->CloseStudy("t", 7).status()),
+              absl::StatusCode::kNotFound);
+  }
+  const auto store = OpenStore();
+  const auto stored = store->GetStudy("s");
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_EQ(stored->spec, TestStudy().spec());
+  EXPECT_EQ(stored->opened_us, 5);
+  EXPECT_EQ(stored->closed_us, 0);
+  EXPECT_EQ(stored->results, results);
+
+  // What failed is known to the next one, what was measured is not.
+  EXPECT_TRUE(*store->OpenStudy("later", TestStudy(), false, 2, 8));
+  EXPECT_EQ(store->GetStudy("later")->results,
+            std::vector<StoredStudyResult>{results[1]});
+  EXPECT_EQ(CodeOf(store->OpenStudy("more", TestStudy(), false, 2, 8).status()),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(*store->CloseStudy("s", 9));
+  EXPECT_FALSE(*store->CloseStudy("s", 10));
+  EXPECT_EQ(store->GetStudy("s")->closed_us, 9);
+  EXPECT_EQ(CodeOf(store->RecordStudyResults("s", results, 11)),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(*store->OpenStudy("more", TestStudy(), true, 2, 12));
+  EXPECT_TRUE(store->GetStudy("more")->results.empty());
+  // It may work by now; then it is no failure any more.
+  ASSERT_TRUE(
+      store
+          ->RecordStudyResults(
+              "more", {{"x=3", Outcome::kMeasured, "", {{100, 0, 0}}}}, 13)
+          .ok());
+  EXPECT_TRUE(*store->OpenStudy("last", TestStudy(), false, 3, 14));
+  EXPECT_TRUE(store->GetStudy("last")->results.empty());
+  EXPECT_EQ(CodeOf(store->GetStudy("none").status()),
+            absl::StatusCode::kNotFound);
 }
 
 // ---- aliases ----

@@ -50,6 +50,7 @@ methods=$("$buf" curl --http2-prior-knowledge --protocol grpc \
   --unix-socket "$run/honed.sock" --reflect-protocol grpc-v1alpha \
   --list-methods http://localhost)
 expect "$methods" hone.v1.TuningService/TuneLayer "reflection"
+expect "$methods" hone.v1.StudyService/Suggest "reflection of studies"
 expect "$(call hone.v1.TuningService/GetDevice '{}')" '"modelled": *true' "device"
 config=$(call hone.v1.TuningService/GetConfig \
   '{"problem":{"layer":{"n":4096,"k":4096,"bScale":"SCALE_GRANULARITY_GROUP","bGroup":128}},"m":16}')

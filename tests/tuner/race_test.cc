@@ -166,6 +166,28 @@ TEST(RaceTest, AFailureCostsTheRoundButNotTheOthers) {
   EXPECT_TRUE(RunSimulated(device, 3, -1, {}, 1).finished);
 }
 
+TEST(RaceTest, AFailureOutsideOfARoundCostsNoSamples) {
+  Race race(2, 0, {}, 0);
+  std::mt19937_64 random(1);
+  RoundResult result;
+  result.entries.resize(2);
+  for (RoundResult::Entry& entry : result.entries)
+    entry.sample.duration_ns = 20000;
+  ASSERT_TRUE(race.Report(race.NextOrder(random), result).ok());
+  EXPECT_FALSE(race.Settled());
+  race.Fail(0, Outcome::kWrongResult, "late");
+  race.Fail(0, Outcome::kFault, "later");
+  EXPECT_EQ(race.entrants()[0].failure, Outcome::kWrongResult);
+  EXPECT_EQ(race.entrants()[0].detail, "late");
+  EXPECT_EQ(race.entrants()[0].samples.size(), 1u);
+  EXPECT_EQ(race.round(), 1);
+  EXPECT_EQ(race.NextOrder(random), std::vector<int>{1});
+  EXPECT_FALSE(race.over());
+  race.Fail(1, Outcome::kFault, "");
+  EXPECT_TRUE(race.over());
+  EXPECT_FALSE(race.Settled());
+}
+
 TEST(RaceTest, ResultsThatDoNotFitAreErrors) {
   Race race(2, -1, {}, 0);
   std::mt19937_64 random(1);

@@ -125,7 +125,7 @@ TEST_F(SearchTest, RefiningFollowsWhatWasMeasured) {
     for (size_t p = 0; p < ladder_.size(); ++p) {
       measured[p] = truth(pool.configs[i], p, measured[p]);
     }
-    surrogate.Add(pool.configs[i], pool.predicted_ns[i], measured);
+    surrogate.Add(PositionOf(pool.configs[i]), pool.predicted_ns[i], measured);
   }
   search_->Refine(surrogate, 8, pool);
   ASSERT_EQ(pool.configs.size(), 28u);

@@ -5,11 +5,11 @@
 namespace hone {
 namespace {
 
-TuningConfig Config(int64_t block_m, int64_t stages) {
+Position Config(int64_t block_m, int64_t stages) {
   TuningConfig config;
   config.block_m = block_m;
   config.stages = stages;
-  return config;
+  return PositionOf(config);
 }
 
 class SurrogateTest : public testing::Test {
