@@ -201,13 +201,35 @@ Provenance LookupIndex::Describe(const Found& found,
   return provenance;
 }
 
+DispatchTable LookupIndex::Defaults(const Problem& problem,
+                                    const DeviceSpec& device) const {
+  constexpr size_t kMost = 256;
+  const std::string key = absl::StrCat(
+      problem.ToString(), "|", device.ClassText(), "|", device.SoftText(), "|",
+      device.memory_gbps, "|", device.max_clock_khz, "|", device.name);
+  {
+    absl::MutexLock lock(&defaults_->mutex);
+    const auto known = defaults_->tables.find(key);
+    if (known != defaults_->tables.end()) {
+      DispatchTable table = known->second;
+      table.device = device;
+      return table;
+    }
+  }
+  DispatchTable table = HeuristicTable(problem, device);
+  absl::MutexLock lock(&defaults_->mutex);
+  if (defaults_->tables.size() >= kMost) defaults_->tables.clear();
+  defaults_->tables.emplace(key, table);
+  return table;
+}
+
 absl::StatusOr<TableAnswer> LookupIndex::GetTable(
     const Problem& problem, const DeviceSpec& device) const {
   HONE_ASSIGN_OR_RETURN(const Found found, Find(problem, device));
   TableAnswer answer;
   answer.provenance = Describe(found, device);
   if (found.stored == nullptr) {
-    answer.table = HeuristicTable(problem, device);
+    answer.table = Defaults(problem, device);
     return answer;
   }
   answer.table = found.stored->table;
@@ -227,7 +249,7 @@ absl::StatusOr<ConfigAnswer> LookupIndex::GetConfig(const Problem& problem,
   HONE_ASSIGN_OR_RETURN(const Found found, Find(problem, device));
   Provenance provenance = Describe(found, device);
   if (found.stored == nullptr) {
-    const DispatchTable table = HeuristicTable(problem, device);
+    const DispatchTable table = Defaults(problem, device);
     return AnswerAt({table, std::move(provenance)}, m);
   }
   const DispatchTable& table = found.stored->table;

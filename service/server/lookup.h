@@ -17,12 +17,15 @@
 #define HONE_SERVICE_SERVER_LOOKUP_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "db/store.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
@@ -64,6 +67,10 @@ class LookupIndex {
   const StoredTable* FindSibling(const Problem& problem,
                                  const DeviceSpec& device) const;
   Provenance Describe(const Found& found, const DeviceSpec& device) const;
+  // HeuristicTable(), which takes a millisecond, of the last few hundred asked
+  // for.
+  DispatchTable Defaults(const Problem& problem,
+                         const DeviceSpec& device) const;
 
   const std::vector<StoredTable> tables_;
   const int64_t revision_;
@@ -73,6 +80,14 @@ class LookupIndex {
   absl::flat_hash_map<std::string, size_t> own_;
   absl::flat_hash_map<std::string, std::vector<size_t>> same_problem_;
   absl::flat_hash_map<std::string, std::vector<size_t>> same_types_;
+
+  // Of Defaults(); apart, so that an index can be moved.
+  struct DefaultTables {
+    absl::Mutex mutex;
+    absl::flat_hash_map<std::string, DispatchTable> tables
+        ABSL_GUARDED_BY(mutex);
+  };
+  std::unique_ptr<DefaultTables> defaults_ = std::make_unique<DefaultTables>();
 };
 
 // Why there is no kernel, as an error of the request: field violations where it
