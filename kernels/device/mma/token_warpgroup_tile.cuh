@@ -127,7 +127,8 @@ class TokenWarpgroupTile : public WarpgroupSums<Config, Config::kWarpM / 16,
   // share the tensor cores, and then leave them idle together. (8192 x 8192,
   // 256 x 128, M = 1024 and 4096, microseconds on an H200: 133 and 518 without,
   // 125 and 488 with; 138 and 531 if a turn comes only when the MMAs before it
-  // are done.)
+  // are done, and no gain if it comes when one, two or three of their four are
+  // left: 129, 127 and 127 beside 127 on another card.)
   static constexpr bool kTurns =
       kPartial && kPartialSets == 1 && Config::kThreads == 256;
   // Warpgroup w's turn comes at barrier kTurnBarrier + w.
