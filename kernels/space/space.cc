@@ -28,6 +28,14 @@ int64_t RegisterLimit(const DeviceSpec& device, const TuningConfig& config) {
   return std::min<int64_t>(255, per_thread);
 }
 
+// Whether the CTAs of a cluster that share activations each bring some of a
+// k-step's segments of 128 bytes, of all rows; otherwise some of the rows.
+bool SharesSegments(const Problem& problem, const TuningConfig& config) {
+  const int64_t segment = 1024 / problem.layer.a.bits();
+  return problem.layer.k % segment == 0 &&
+         config.block_k / segment % config.cluster_n == 0;
+}
+
 struct Arguments {
   const Problem& problem;
   const DeviceSpec& device;
@@ -285,6 +293,18 @@ const std::vector<Rule>& WgmmaRules() {
                                           " registers fit the ", launch,
                                           " that a thread starts with"));
        }},
+      {"tensor_box",
+       [](const Arguments& a) -> std::string {
+         // A box of a tensor map has at most 256 elements a side (CUDA driver
+         // API, cuTensorMapEncodeTiled).
+         const int64_t sharers =
+             SharesSegments(a.problem, a.config) ? 1 : a.config.cluster_n;
+         return a.config.block_m <= 256 * sharers
+                    ? ""
+                    : MustBe("block_m", a.config.block_m,
+                             "at most 256, or 256 of each CTA that shares a "
+                             "k-step's rows");
+       }},
       {"cluster",
        [](const Arguments& a) -> std::string {
          const int64_t m = a.config.cluster_m, n = a.config.cluster_n;
@@ -296,9 +316,8 @@ const std::vector<Rule>& WgmmaRules() {
          }
          const int64_t segment = 1024 / a.problem.layer.a.bits();
          const int64_t segments = a.config.block_k / segment;
-         const bool columns =
-             a.problem.layer.k % segment == 0 && segments % n == 0;
-         if (!columns && a.config.block_m % (8 * n) != 0) {
+         if (!SharesSegments(a.problem, a.config) &&
+             a.config.block_m % (8 * n) != 0) {
            return MustBe(
                "cluster_n", n,
                absl::StrCat("a divisor of the ", segments, " times ", segment,

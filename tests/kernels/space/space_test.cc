@@ -408,6 +408,16 @@ TEST(SpaceTest, TokensAreRowsOfWgmmaWhereAWarpHasAllChannels) {
   c = good;
   c.block_m = 96;
   EXPECT_THAT(Reason(problem, c), HasSubstr("warpgroup's 64 tokens"));
+  // Rows of a tensor map's box, unless two CTAs bring half of them each.
+  c = good;
+  c.block_m = 384;
+  c.block_n = c.warp_n = 64;
+  c.warp_m = 32;
+  c.stages = 2;
+  EXPECT_THAT(Reason(problem, c), HasSubstr("block_m is 384"));
+  EXPECT_THAT(Reason(problem, c), HasSubstr("at most 256"));
+  c.cluster_n = 2;
+  EXPECT_EQ(Reason(problem, c), "");
   c = good;
   c.block_n = c.warp_n = 320;
   EXPECT_THAT(Reason(problem, c), HasSubstr("a multiple of 64, at most 256"));
