@@ -96,6 +96,11 @@ absl::Status SessionRun::CheckOptions() const {
     return absl::InvalidArgumentError(absl::StrCat(
         "max_kernels must be at least 1; is ", options_.max_kernels));
   }
+  if (options_.max_table_kernels < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_table_kernels must be 0 or more; is ",
+                     options_.max_table_kernels));
+  }
   if (options_.budget <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("budget must be positive");
   }
@@ -154,6 +159,12 @@ SessionResult SessionRun::Finish() const {
   result.distinct_kernels = static_cast<int64_t>(distinct.size());
   result.fewest_kernels = cover_.lower_bound;
   result.fewest_proven = cover_.proven;
+  TradeOffOptions trade_off;
+  trade_off.tie = options_.race.tie;
+  trade_off.tie_floor_ns = static_cast<double>(options_.race.tie_floor_ns);
+  result.trade_off =
+      TradeOff(TimesOf(kernels_, options_.ladder, /*predict=*/false),
+               CompileTimesOf(kernels_), trade_off);
   result.trials_recorded = recorded_;
   result.trials_reused = reused_;
   result.elapsed = hooks_.now() - start_;

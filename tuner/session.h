@@ -25,6 +25,7 @@
 #include "tuner/candidate_compiler.h"
 #include "tuner/executor.h"
 #include "tuner/race.h"
+#include "tuner/trade_off.h"
 #include "tuner/trial.h"
 
 namespace hone {
@@ -37,6 +38,10 @@ struct SessionOptions {
   std::vector<int64_t> ladder = DefaultLadder();
   // Distinct kernels compiled and raced, the heuristic defaults included.
   int max_kernels = 32;
+  // Distinct kernels of the table, at most; 0 means as many as the slack asks
+  // for. With fewer than that the table is the best set of so many: an M may be
+  // served by a kernel past the slack, and slower than the default.
+  int max_table_kernels = 0;
   // From the call of Run(). When it ends, the best so far is the answer.
   absl::Duration budget = absl::Seconds(120);
   absl::Duration gate_deadline = absl::Seconds(20);
@@ -102,6 +107,9 @@ struct SessionResult {
   // The fewest that could have covered the ladder, and whether that is proven.
   int64_t fewest_kernels = 0;
   bool fewest_proven = true;
+  // What tables of fewer kernels would cost, by what this session measured at
+  // the ladder.
+  std::vector<TradeOffStep> trade_off;
   int64_t trials_recorded = 0;
   int64_t trials_reused = 0;
   absl::Duration elapsed;

@@ -1,5 +1,6 @@
 // Choosing and confirming: from evidence to the points of a table.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +36,10 @@ absl::Status SessionRun::Choose() {
                              &PoolKernel::raced, options_.race));
   }
   cover_ = SmallestCover(points, traits_);
-  if (!cover_.kernels.empty()) return absl::OkStatus();
+  if (!cover_.kernels.empty()) {
+    if (limited()) cover_.kernels = FewKernels();
+    return absl::OkStatus();
+  }
   const bool any_ready = std::any_of(
       kernels_.begin(), kernels_.end(),
       [](const PoolKernel& k) { return k.state == PoolKernel::State::kReady; });
@@ -49,6 +53,33 @@ absl::Status SessionRun::Choose() {
   return absl::FailedPreconditionError(
       absl::StrCat("none of ", kernels_.size(),
                    " candidates was correct: ", absl::StrJoin(reasons, "; ")));
+}
+
+bool SessionRun::limited() const {
+  return options_.max_table_kernels > 0 &&
+         cover_.lower_bound > options_.max_table_kernels;
+}
+
+std::vector<int> SessionRun::FewKernels() const {
+  TradeOffOptions options;
+  options.tie = options_.race.tie;
+  options.tie_floor_ns = static_cast<double>(options_.race.tie_floor_ns);
+  options.max_kernels = options_.max_table_kernels;
+  return TradeOff(TimesOf(kernels_, options_.ladder, /*predict=*/true),
+                  CompileTimesOf(kernels_), options)
+      .back()
+      .kernels;
+}
+
+CoverPoint SessionRun::PointOfTable(int64_t m, Evidences evidences) const {
+  std::vector<Measured> own;
+  for (const Measured& measured : MeasuredAt(kernels_, m, evidences)) {
+    if (std::count(cover_.kernels.begin(), cover_.kernels.end(),
+                   measured.kernel) > 0) {
+      own.push_back(measured);
+    }
+  }
+  return PointOf(JudgePoint(own, -1, options_.race), -1);
 }
 
 absl::Status SessionRun::Confirm() {
@@ -96,12 +127,17 @@ absl::Status SessionRun::ConfirmAt(int64_t m, int standard, bool probe) {
                                   static_cast<size_t>(standard)) == 0) {
     entrants.push_back(static_cast<size_t>(standard));
   }
+  RaceOptions race = options_.race;
+  if (limited()) {
+    // A kernel far behind the default may be the best that the table has here.
+    race.slack = race.screen_ratio = std::numeric_limits<double>::max();
+  }
   bool confirmed = false;
   if (hooks_.now() <
       (probe ? start_ + options_.budget * kProbeShare : deadline_)) {
     HONE_ASSIGN_OR_RETURN(confirmed,
                           RaceAt(m, entrants, standard, &PoolKernel::confirmed,
-                                 options_.race, deadline_));
+                                 race, deadline_));
     ++done_;
     Report(m, &PoolKernel::confirmed);
   }
@@ -111,6 +147,11 @@ absl::Status SessionRun::ConfirmAt(int64_t m, int standard, bool probe) {
   point.m = m;
   point.standard = standard;
   point.evidences = confirmed ? &PoolKernel::confirmed : &PoolKernel::raced;
+  if (limited()) {
+    point.choice = PointOfTable(m, point.evidences);
+    points_.push_back(std::move(point));
+    return absl::OkStatus();
+  }
   point.choice = PointAt(kernels_, m, standard, point.evidences, options_.race);
   if (!confirmed) {
     // Only the chosen kernels and the default may be served.
@@ -131,8 +172,8 @@ absl::Status SessionRun::FillUnmeasured() {
   for (ChosenPoint& point : points_) {
     if (point.kernel >= 0 || point.standard < 0) continue;
     complete_ = false;
-    if (kernels_[static_cast<size_t>(point.standard)].state ==
-        PoolKernel::State::kReady) {
+    if (!limited() && kernels_[static_cast<size_t>(point.standard)].state ==
+                          PoolKernel::State::kReady) {
       point.kernel = point.standard;
     }
   }

@@ -89,6 +89,13 @@ class SessionRun {
   // ---- choosing and confirming ----
   // Picks the kernels of the table from the first races.
   absl::Status Choose();
+  // The best max_table_kernels, by what was measured and, where nothing was, by
+  // the prediction: the confirmation measures them everywhere.
+  std::vector<int> FewKernels() const;
+  // Whether the table has fewer kernels than the slack asks for.
+  bool limited() const;
+  // As PointAt(), of the table's kernels alone.
+  CoverPoint PointOfTable(int64_t m, Evidences evidences) const;
   // Races the chosen kernels and the default once more at every ladder point,
   // then the chosen ones at tile cliffs; assigns each point its kernel.
   absl::Status Confirm();

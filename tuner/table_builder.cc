@@ -85,6 +85,53 @@ std::vector<Measured> MeasuredAt(absl::Span<const PoolKernel> kernels,
   return measured;
 }
 
+std::vector<TimesAtM> TimesOf(absl::Span<const PoolKernel> kernels,
+                              absl::Span<const int64_t> ladder, bool predict) {
+  std::vector<TimesAtM> points;
+  for (size_t p = 0; p < ladder.size(); ++p) {
+    TimesAtM point;
+    point.m = ladder[p];
+    point.ns.assign(kernels.size(), 0);
+    if (predict) {
+      for (size_t i = 0; i < kernels.size(); ++i) {
+        if (kernels[i].state == PoolKernel::State::kReady) {
+          point.ns[i] = kernels[i].predicted_ns[p];
+        }
+      }
+    }
+    for (const Evidences evidences :
+         {&PoolKernel::scouted, &PoolKernel::raced, &PoolKernel::confirmed}) {
+      for (size_t i = 0; i < kernels.size(); ++i) {
+        const auto trial = (kernels[i].*evidences).find(point.m);
+        if (kernels[i].state == PoolKernel::State::kReady &&
+            trial != (kernels[i].*evidences).end() &&
+            !trial->second.samples.empty()) {
+          point.ns[i] = static_cast<double>(trial->second.median_ns);
+        }
+      }
+    }
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+std::vector<int64_t> CompileTimesOf(absl::Span<const PoolKernel> kernels) {
+  std::vector<int64_t> times;
+  for (const PoolKernel& kernel : kernels) {
+    // Zero now if the cubin was in the cache; a trial of an earlier session
+    // has the time of the compile.
+    int64_t most = kernel.candidate.compile.compile_ms;
+    for (const Evidences evidences :
+         {&PoolKernel::scouted, &PoolKernel::raced, &PoolKernel::confirmed}) {
+      for (const auto& [m, trial] : kernel.*evidences) {
+        most = std::max(most, trial.compile.compile_ms);
+      }
+    }
+    times.push_back(most);
+  }
+  return times;
+}
+
 CoverPoint PointAt(absl::Span<const PoolKernel> kernels, int64_t m,
                    int standard, Evidences evidences,
                    const RaceOptions& options) {

@@ -12,6 +12,7 @@
 #include "tuner/cover.h"
 #include "tuner/executor.h"
 #include "tuner/race.h"
+#include "tuner/trade_off.h"
 #include "tuner/trial.h"
 
 namespace hone {
@@ -51,6 +52,14 @@ struct ChosenPoint {
 // `kernels`.
 std::vector<Measured> MeasuredAt(absl::Span<const PoolKernel> kernels,
                                  int64_t m, Evidences evidences);
+
+// The medians of each kernel that stands at each M, of the last race it was in,
+// few rounds of a screen included. With `predict` the prediction where it was
+// not measured.
+std::vector<TimesAtM> TimesOf(absl::Span<const PoolKernel> kernels,
+                              absl::Span<const int64_t> ladder, bool predict);
+// How long each kernel took to compile, when it was compiled; milliseconds.
+std::vector<int64_t> CompileTimesOf(absl::Span<const PoolKernel> kernels);
 
 // PointOf() the kernels measured at one M.
 CoverPoint PointAt(absl::Span<const PoolKernel> kernels, int64_t m,

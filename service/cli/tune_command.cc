@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "kernels/config/status_macros.h"
 #include "service/cli/command.h"
@@ -40,6 +41,30 @@ std::string Outcome(const v1::TuneResult& result) {
         "Run again to go on.\n";
   }
   return out;
+}
+
+// What fewer kernels would cost, where there is something to choose.
+std::string TradeOffTable(const v1::TuneResult& result) {
+  if (result.trade_off_size() < 2) return "";
+  TextTable table({{"kernels", true},
+                   {"slower on average", true},
+                   {"at worst", true},
+                   {"compiled in", true}});
+  for (const v1::TradeOffStep& step : result.trade_off()) {
+    const double seconds =
+        static_cast<double>(step.compile_time().seconds()) +
+        static_cast<double>(step.compile_time().nanos()) * 1e-9;
+    table.AddRow(
+        {absl::StrCat(step.kernels(),
+                      step.kernels() == result.distinct_kernels() ? " *" : ""),
+         absl::StrFormat("%.1f %%", step.mean_regret() * 100),
+         absl::StrFormat("%.1f %%", step.worst_regret() * 100),
+         seconds > 0 ? absl::StrFormat("%.1f s", seconds) : "-"});
+  }
+  return absl::StrCat(
+      "\nTables of fewer kernels (--table-kernels), against the fastest "
+      "measured at each M;\n* as many as this table has:\n",
+      table.Render());
 }
 
 absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
@@ -117,7 +142,8 @@ absl::Status PrintOutcome(const Invocation& invocation,
     out << ToJson(*outcome.result, /*indented=*/true).text << "\n";
   } else if (invocation.format == Format::kTable) {
     HONE_ASSIGN_OR_RETURN(const TableAnswer answer, AnswerOf(*outcome.result));
-    out << RenderTable(answer) << "\n" << Outcome(*outcome.result);
+    out << RenderTable(answer) << "\n"
+        << Outcome(*outcome.result) << TradeOffTable(*outcome.result);
   }
   return absl::OkStatus();
 }
@@ -175,6 +201,9 @@ std::vector<Flag> TuneFlags() {
       {"max-kernels", "COUNT",
        "distinct kernels to try, 2 to 512; 32 unless "
        "given"},
+      {"table-kernels", "COUNT",
+       "at most so many kernels in the table, 1 to 512, even where that is "
+       "slower"},
       {"retune", "", "tune even where a fresh table is there"},
   };
 }
@@ -196,6 +225,10 @@ absl::StatusOr<v1::TuneLayerRequest> TuneRequestFromFlags(
   HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> max_kernels,
                         args.Int("max-kernels", 2, 512));
   request.set_max_kernels(static_cast<int32_t>(max_kernels.value_or(0)));
+  HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> table_kernels,
+                        args.Int("table-kernels", 1, 512));
+  request.set_max_table_kernels(
+      static_cast<int32_t>(table_kernels.value_or(0)));
   request.set_retune(args.Has("retune"));
   return request;
 }

@@ -122,6 +122,13 @@ absl::StatusOr<TuneRequest> TuneRequestFromProto(
   FieldErrors errors;
   TuneRequest out;
   ReadShared(request, absl::Seconds(1), out, errors);
+  out.max_table_kernels = request.max_table_kernels();
+  if (out.max_table_kernels < 0 || out.max_table_kernels > 512) {
+    errors.Add("max_table_kernels",
+               absl::StrCat("is ", out.max_table_kernels,
+                            "; it must be between 1 and 512, or 0 for as many "
+                            "as it takes"));
+  }
   out.retune = request.retune();
   out.detached = request.detached();
   if (!errors.ok()) return errors.ToStatus();
@@ -265,6 +272,14 @@ v1::TuneResult ToProto(const TuneOutcome& outcome) {
   out.set_trials_reused(outcome.trials_reused);
   out.set_distinct_kernels(outcome.distinct_kernels);
   SetDuration(outcome.elapsed, out.mutable_elapsed());
+  for (const TradeOffStep& step : outcome.trade_off) {
+    v1::TradeOffStep& to = *out.add_trade_off();
+    to.set_kernels(static_cast<int32_t>(step.kernels.size()));
+    to.set_worst_regret(step.worst_regret);
+    to.set_mean_regret(step.mean_regret);
+    SetDuration(absl::Milliseconds(step.compile_ms), to.mutable_compile_time());
+    to.set_proven(step.proven);
+  }
   return out;
 }
 

@@ -13,8 +13,8 @@ namespace hone {
 
 std::string TuneRequest::Fingerprint() const {
   return absl::StrCat(problem.ToString(), "|", absl::StrJoin(ladder, ","), "|",
-                      max_kernels, "|", absl::ToInt64Milliseconds(budget), "|",
-                      retune,
+                      max_kernels, "|", max_table_kernels, "|",
+                      absl::ToInt64Milliseconds(budget), "|", retune,
                       audit ? absl::StrCat("|audit|", audit->tunes, "|",
                                            audit->kernels, "|", audit->seed)
                             : "");

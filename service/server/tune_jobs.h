@@ -44,6 +44,7 @@ struct TuneRequest {
   // Rising.
   std::vector<int64_t> ladder;
   int max_kernels = 32;
+  int max_table_kernels = 0;  // 0: as many as it takes
   absl::Duration budget = absl::Seconds(120);
   bool retune = false;
   bool detached = false;
@@ -61,6 +62,7 @@ struct TuneOutcome {
   int64_t trials_recorded = 0;
   int64_t trials_reused = 0;
   int64_t distinct_kernels = 0;
+  std::vector<TradeOffStep> trade_off;
   absl::Duration elapsed;
   // Of an audit, which has nothing else.
   std::optional<AuditReport> audit;

@@ -26,6 +26,13 @@ bool HasEvidence(const DispatchTable& table, int64_t m) {
                      });
 }
 
+int64_t DistinctKernels(const DispatchTable& table) {
+  std::set<std::string> kernels;
+  for (const TableEntry& entry : table.entries)
+    kernels.insert(entry.config.ToString());
+  return std::ssize(kernels);
+}
+
 }  // namespace
 
 TuneRunner::TuneRunner(Store* store, TableCache* tables, Executor* executor,
@@ -40,9 +47,11 @@ TuneRunner::TuneRunner(Store* store, TableCache* tables, Executor* executor,
 
 bool TuneRunner::IsFresh(const StoredTable& stored,
                          const TuneRequest& request) const {
-  // A table whose budget ended early lacks evidence at some M: it is not what
-  // was asked for.
-  return stored.verified && !tables_->Newest()->IsStale(stored) &&
+  // A table whose budget ended early lacks evidence at some M, or one of more
+  // kernels: it is not what was asked for.
+  return (request.max_table_kernels == 0 ||
+          DistinctKernels(stored.table) <= request.max_table_kernels) &&
+         stored.verified && !tables_->Newest()->IsStale(stored) &&
          stored.table.protocol == executor_->protocol() &&
          std::all_of(request.ladder.begin(), request.ladder.end(),
                      [&](int64_t m) { return HasEvidence(stored.table, m); });
@@ -54,10 +63,7 @@ absl::StatusOr<TuneOutcome> TuneRunner::AnswerFromStore(
   HONE_ASSIGN_OR_RETURN(
       outcome.answer,
       tables_->Newest()->GetTable(request.problem, executor_->device()));
-  std::set<std::string> kernels;
-  for (const TableEntry& entry : outcome.answer.table.entries)
-    kernels.insert(entry.config.ToString());
-  outcome.distinct_kernels = static_cast<int64_t>(kernels.size());
+  outcome.distinct_kernels = DistinctKernels(outcome.answer.table);
   return outcome;
 }
 
@@ -95,6 +101,7 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   options.session_id = request.request_id;
   options.ladder = request.ladder;
   options.max_kernels = request.max_kernels;
+  options.max_table_kernels = request.max_table_kernels;
   options.budget = request.budget;
   if (stored.ok()) options.incumbent = stored->table;
 
@@ -138,6 +145,7 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   outcome.trials_recorded = result->trials_recorded;
   outcome.trials_reused = result->trials_reused;
   outcome.distinct_kernels = result->distinct_kernels;
+  outcome.trade_off = std::move(result->trade_off);
   outcome.elapsed = result->elapsed;
   return outcome;
 }

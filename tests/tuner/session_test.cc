@@ -174,6 +174,80 @@ TEST_F(SessionTest, FindsNearlyTheBestOfItsPool) {
   }
 }
 
+TEST_F(SessionTest, ATableOfFewKernelsIsTheBestOfItsSize) {
+  options_.ladder = {1, 16, 64, 256, 2048};
+  const SessionResult whole = MustRun();
+  ASSERT_GT(whole.distinct_kernels, 2);
+  // Steps from one kernel up, to one that leaves nothing to gain.
+  ASSERT_FALSE(whole.trade_off.empty());
+  for (size_t i = 1; i < whole.trade_off.size(); ++i) {
+    EXPECT_EQ(whole.trade_off[i].kernels.size(),
+              whole.trade_off[i - 1].kernels.size() + 1);
+    EXPECT_LE(whole.trade_off[i].mean_regret,
+              whole.trade_off[i - 1].mean_regret);
+  }
+  EXPECT_EQ(whole.trade_off.back().worst_regret, 0);
+
+  store_.clear();
+  options_.max_table_kernels = 2;
+  options_.session_id = "few";
+  NewExecutor(1);
+  const SessionResult few = MustRun();
+  EXPECT_LE(few.distinct_kernels, 2);
+  EXPECT_TRUE(few.complete);
+  std::set<std::string> configs;
+  double sum = 0;
+  for (const TableEntry& entry : few.table.entries) {
+    configs.insert(entry.config.ToString());
+  }
+  EXPECT_LE(configs.size(), 2u);
+  const auto best_at = [&](int64_t m) {
+    double best = 1e30;
+    for (const Trial& trial : store_) {
+      best = std::min(best, TrueNs(problem_, device_, trial.config, m));
+    }
+    return best;
+  };
+  for (const int64_t m : options_.ladder) {
+    sum += std::log(TrueNs(problem_, device_, few.table.Find(m)->config, m) /
+                    best_at(m));
+  }
+  // No pair of what was tried is much better; predictions and noise choose.
+  std::map<std::string, TuningConfig> tried;
+  for (const Trial& trial : store_) {
+    tried.emplace(trial.config.ToString(), trial.config);
+  }
+  double least = 1e30;
+  for (const auto& [x, a] : tried) {
+    for (const auto& [y, b] : tried) {
+      double pair = 0;
+      for (const int64_t m : options_.ladder) {
+        pair += std::log(std::min(TrueNs(problem_, device_, a, m),
+                                  TrueNs(problem_, device_, b, m)) /
+                         best_at(m));
+      }
+      least = std::min(least, pair);
+    }
+  }
+  EXPECT_LE(sum, least + 0.02 * static_cast<double>(options_.ladder.size()));
+  // What it costs shows: some M is behind its default, or else two were enough.
+  for (const TableEntry& entry : few.table.entries) {
+    for (const Evidence& evidence : entry.evidence) {
+      if (std::count(options_.ladder.begin(), options_.ladder.end(),
+                     evidence.m) == 0) {
+        continue;
+      }
+      EXPECT_GT(evidence.default_median_ns, 0) << evidence.m;
+      const double truth =
+          TrueNs(problem_, device_,
+                 HeuristicDefault(problem_, device_, evidence.m), evidence.m) /
+              TrueNs(problem_, device_, entry.config, evidence.m) -
+          1;
+      EXPECT_NEAR(evidence.margin, truth, 0.03) << evidence.m;
+    }
+  }
+}
+
 TEST_F(SessionTest, TwoTunesAgree) {
   const DispatchTable first = MustRun().table;
   store_.clear();
@@ -402,6 +476,9 @@ TEST_F(SessionTest, OptionsAreChecked) {
   options_.ladder = {0, 1};
   EXPECT_EQ(Run().status().code(), absl::StatusCode::kInvalidArgument);
   options_.ladder = {1};
+  options_.max_table_kernels = -1;
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kInvalidArgument);
+  options_.max_table_kernels = 0;
   options_.max_kernels = 0;
   EXPECT_EQ(Run().status().code(), absl::StatusCode::kInvalidArgument);
   options_.max_kernels = 8;

@@ -95,20 +95,24 @@ TEST_F(CommandTest, TuneShowsProgressAndTheTable) {
   const auto service = Start();
   const RunResult result =
       Run({"tune", "--n=1024", "--k=512", "--group", "128", "--ladder=1,2",
-           "--budget=90s", "--max-kernels=7", "--retune"});
+           "--budget=90s", "--max-kernels=7", "--table-kernels=3", "--retune"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("race 1/2"));
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("layer   1024x512 int4 group 128"),
-                    HasSubstr("EXACT, gate EMULATED, revision 4, MODELLED, 1 "
-                              "kernel\n"),
-                    HasSubstr("10.00      8.00      80 %       12.00  +20.0 %"),
-                    HasSubstr("Tuned in 4 s: 9 trials measured")));
+  EXPECT_THAT(
+      result.out,
+      AllOf(HasSubstr("layer   1024x512 int4 group 128"),
+            HasSubstr("EXACT, gate EMULATED, revision 4, MODELLED, 1 "
+                      "kernel\n"),
+            HasSubstr("10.00      8.00      80 %       12.00  +20.0 %"),
+            HasSubstr("Tuned in 4 s: 9 trials measured"),
+            HasSubstr("      1              6.1 %    25.0 %        0.4 s"),
+            HasSubstr("    2 *              0.0 %     0.0 %        0.8 s")));
   ASSERT_THAT(service->tuned(), SizeIs(1));
   const v1::TuneLayerRequest request = service->tuned()[0];
   EXPECT_THAT(request.ladder(), ElementsAre(1, 2));
   EXPECT_EQ(request.budget().seconds(), 90);
   EXPECT_EQ(request.max_kernels(), 7);
+  EXPECT_EQ(request.max_table_kernels(), 3);
   EXPECT_TRUE(request.retune());
   EXPECT_FALSE(request.detached());
   EXPECT_THAT(request.request_id(),

@@ -153,6 +153,14 @@ class FakeService final : public v1::TuningService::Service {
     result->set_already_fresh(fresh);
     result->set_complete(true);
     result->set_trials_recorded(9);
+    result->set_distinct_kernels(2);
+    for (int kernels = 1; kernels <= 2; ++kernels) {
+      v1::TradeOffStep* step = result->add_trade_off();
+      step->set_kernels(kernels);
+      step->set_worst_regret(kernels == 1 ? 0.25 : 0);
+      step->set_mean_regret(kernels == 1 ? 0.061 : 0);
+      step->mutable_compile_time()->set_nanos(kernels * 400'000'000);
+    }
     result->mutable_elapsed()->set_seconds(4);
     out->Write(event);
     return grpc::Status::OK;

@@ -35,12 +35,13 @@ TEST(Requests, FingerprintsCoverAllThatDecidesTheResult) {
   same.set_request_id("00000000-0000-0000-0000-000000000000");
   same.set_detached(true);
   EXPECT_EQ(TuneRequestFromProto(same)->Fingerprint(), base.Fingerprint());
-  std::vector<v1::TuneLayerRequest> others(5, Good());
+  std::vector<v1::TuneLayerRequest> others(6, Good());
   others[0].add_ladder(4);
   others[1].set_max_kernels(9);
   others[2].mutable_budget()->set_seconds(9);
   others[3].set_retune(true);
   others[4].mutable_problem()->mutable_layer()->set_bias(true);
+  others[5].set_max_table_kernels(5);
   for (const auto& other : others) {
     EXPECT_NE(TuneRequestFromProto(other)->Fingerprint(), base.Fingerprint())
         << other.DebugString();

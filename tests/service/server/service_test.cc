@@ -455,6 +455,7 @@ TEST(Service, BadRequestsNameTheirFields) {
   v1::TuneLayerRequest request =
       daemon.TuneRequestFor(SmallProblem(), "not a uuid");
   request.set_max_kernels(1000);
+  request.set_max_table_kernels(-1);
   request.add_ladder(2);
   request.mutable_budget()->set_nanos(5);
   request.mutable_problem()->mutable_layer()->set_b_group(48);
@@ -464,8 +465,9 @@ TEST(Service, BadRequestsNameTheirFields) {
   std::vector<std::string> fields;
   for (const FieldViolation& v : ViolationsOf(status))
     fields.push_back(v.field);
-  EXPECT_THAT(fields, ElementsAre("request_id", "ladder[3]", "max_kernels",
-                                  "budget", "problem.layer.b_group"));
+  EXPECT_THAT(fields,
+              ElementsAre("request_id", "ladder[3]", "max_kernels", "budget",
+                          "problem.layer.b_group", "max_table_kernels"));
   EXPECT_EQ(ViolationsOf(daemon.GetConfig(SmallProblem(), 0).status())[0].field,
             "m");
 
