@@ -103,6 +103,7 @@ class SimulatedExecutor : public Executor {
       ++calls[{config.ToString(), request.m}];
     }
     result.slowed_down = slowdown && slowdown(rounds);
+    if (foreign && foreign(rounds)) result.foreign_processes = {77};
     if (after_call) after_call();
     return result;
   }
@@ -111,6 +112,7 @@ class SimulatedExecutor : public Executor {
   GateFn gate;
   std::function<Outcome(const TuningConfig&, int64_t m)> fault;
   std::function<bool(int round)> slowdown;
+  std::function<bool(int round)> foreign;
   std::function<void()> after_call;
   // What happened.
   int gates = 0;

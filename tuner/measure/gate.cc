@@ -29,16 +29,21 @@ GateResult Failed(Outcome outcome, std::string detail) {
 // A launch or fault error as the candidate's outcome; other errors (no
 // memory, no device) are Hone's own.
 absl::StatusOr<GateResult> AsOutcome(const absl::Status& status) {
-  if (IsContextLost(status)) {
+  if (absl::IsAborted(status)) {
     return Failed(Outcome::kFault, std::string(status.message()));
   }
   if (absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status)) {
-    return Failed(Outcome::kLaunchError, std::string(status.message()));
+    return Failed(RefusalOf(status), std::string(status.message()));
   }
   return status;
 }
 
 }  // namespace
+
+Outcome RefusalOf(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? Outcome::kOutOfMemory
+                                           : Outcome::kLaunchError;
+}
 
 absl::StatusOr<GuardedBuffer> GuardedBuffer::Allocate(uint64_t bytes) {
   GuardedBuffer guarded;

@@ -26,6 +26,10 @@
 
 namespace hone {
 
+// The outcome of a candidate that the driver refuses to load or launch with
+// this status.
+Outcome RefusalOf(const absl::Status& status);
+
 // Device memory between two guard zones.
 class GuardedBuffer {
  public:
