@@ -14,13 +14,13 @@
 namespace hone {
 namespace {
 
-// The first error of a log; ptxas and NVRTC mark them, a dead compiler says
-// one line.
+// The first error of a log; ptxas and NVRTC mark them ("error", "fatal"), a
+// dead compiler says one line.
 std::string FirstError(absl::string_view log) {
   absl::string_view first;
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
     if (first.empty()) first = line;
-    if (absl::StrContains(line, "error")) {
+    if (absl::StrContains(line, "error") || absl::StrContains(line, "fatal")) {
       first = line;
       break;
     }

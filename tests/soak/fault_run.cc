@@ -383,7 +383,7 @@ class FaultRun {
     HONE_ASSIGN_OR_RETURN(
         compilers.good,
         MakeCompiler(options_, absl::Seconds(60), 0, 0, std::move(cache)));
-    // Room to load NVRTC, not to compile the endless source.
+    // Room to load NVRTC, not to parse the source that crashes it.
     HONE_ASSIGN_OR_RETURN(
         compilers.crashing,
         MakeCompiler(options_, absl::Seconds(60), 0,

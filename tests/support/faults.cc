@@ -166,7 +166,13 @@ std::string FaultySource(FaultKind kind, const RenderedKernel& kernel,
       globals = "__device__ unsigned char hone_fault_memory[1ull << 40];\n";
       body = "  hone_fault_memory[(unsigned long long)m << 30] = 1;\n";
       break;
-    case FaultKind::kCompilerCrash:
+    case FaultKind::kCompilerCrash: {
+      // Short of memory, NVRTC's parser dies of it with SIGSEGV.
+      constexpr size_t kDepth = 200'000;
+      body = absl::StrCat("  *(volatile int*)c = ", std::string(kDepth, '('),
+                          "m", std::string(kDepth, ')'), ";\n");
+      break;
+    }
     case FaultKind::kEndlessCompile:
       body = EndlessBody();
       break;
