@@ -13,9 +13,9 @@ namespace hone {
 namespace {
 
 // Between rounds that were disturbed, doubled each time: with the default
-// options a race waits some eight seconds in all before it gives up.
+// options a race waits some three seconds in all before it gives up.
 constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
-constexpr absl::Duration kLongestWait = absl::Seconds(2);
+constexpr absl::Duration kLongestWait = absl::Milliseconds(500);
 
 bool Live(const EntrantState& entrant) {
   return entrant.status == EntrantState::Status::kLive;
@@ -229,7 +229,8 @@ bool Race::Settled() const {
 }
 
 absl::Duration RoundDeadline(size_t candidates, double expected_ns) {
-  return absl::Seconds(2) + absl::Milliseconds(20) * candidates +
+  // GpuMeasurer may wait two seconds for the clock to settle.
+  return absl::Seconds(5) + absl::Milliseconds(20) * candidates +
          20 * absl::Nanoseconds(expected_ns);
 }
 

@@ -380,11 +380,11 @@ class FaultyExecutor::Killer {
 
 FaultyExecutor::FaultyExecutor(FaultPlan* plan,
                                std::unique_ptr<ProcessExecutor> executor,
-                               absl::Duration longest_deadline,
+                               absl::Duration gate_deadline,
                                absl::Duration longest_until_kill)
     : plan_(plan),
       executor_(std::move(executor)),
-      longest_deadline_(longest_deadline),
+      gate_deadline_(gate_deadline),
       longest_until_kill_(longest_until_kill) {}
 
 absl::Status FaultyExecutor::Begin(const Problem& problem, int64_t max_m,
@@ -406,13 +406,13 @@ absl::StatusOr<GateResult> FaultyExecutor::Gate(int candidate, int64_t m,
       !plan_->FaultOf(problem_, configs_[static_cast<size_t>(candidate)]);
   const Killer killer(plan_, good ? executor_->worker_pid() : 0,
                       longest_until_kill_);
-  return executor_->Gate(candidate, m, std::min(deadline, longest_deadline_));
+  return executor_->Gate(candidate, m, std::min(deadline, gate_deadline_));
 }
 
 absl::StatusOr<RoundResult> FaultyExecutor::Round(const RoundRequest& request,
                                                   absl::Duration deadline) {
   const Killer killer(plan_, executor_->worker_pid(), longest_until_kill_);
-  return executor_->Round(request, std::min(deadline, longest_deadline_));
+  return executor_->Round(request, deadline);
 }
 
 }  // namespace hone

@@ -136,12 +136,12 @@ class FaultyCompiler : public CandidateCompiler {
   JitCompiler hurried_;
 };
 
-// Runs candidates through a worker that the plan kills now and then, with
-// deadlines of a test's length.
+// Runs candidates through a worker that the plan kills now and then, with gates
+// of a test's length: what hangs does so at its first.
 class FaultyExecutor : public Executor {
  public:
   FaultyExecutor(FaultPlan* plan, std::unique_ptr<ProcessExecutor> executor,
-                 absl::Duration longest_deadline,
+                 absl::Duration gate_deadline,
                  absl::Duration longest_until_kill);
 
   const DeviceSpec& device() const override { return executor_->device(); }
@@ -162,7 +162,7 @@ class FaultyExecutor : public Executor {
 
   FaultPlan* const plan_;
   const std::unique_ptr<ProcessExecutor> executor_;
-  const absl::Duration longest_deadline_;
+  const absl::Duration gate_deadline_;
   const absl::Duration longest_until_kill_;
   Problem problem_;
   std::vector<TuningConfig> configs_;
