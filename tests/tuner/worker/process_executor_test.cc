@@ -340,12 +340,21 @@ TEST_F(ProcessExecutorTest, TheRealWorkerEndsWithItsParentsSide) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-int OpenDescriptors() {
+int OpenDescriptors(const std::string& process = "self") {
   int count = 0;
-  DIR* folder = opendir("/proc/self/fd");
+  DIR* folder = opendir(absl::StrCat("/proc/", process, "/fd").c_str());
   while (readdir(folder) != nullptr) ++count;
   closedir(folder);
   return count;
+}
+
+TEST_F(ProcessExecutorTest, AWorkerHoldsNothingOfItsParent) {
+  // Not close-on-exec, as some library may leave it.
+  const int ours = dup(STDERR_FILENO);
+  const auto executor = Make();
+  // ".", "..", 0, 1, 2 and its log.
+  EXPECT_EQ(OpenDescriptors(absl::StrCat(executor->worker_pid())), 6);
+  close(ours);
 }
 
 TEST_F(ProcessExecutorTest, ThirtyLostWorkersLeaveNothingBehind) {
