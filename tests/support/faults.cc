@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/space/space.h"
 
 namespace hone {
 namespace {
@@ -83,6 +84,12 @@ std::string KeyOf(const Problem& problem, const TuningConfig& config) {
   return absl::StrCat(problem.ToString(), "|", config.ToString());
 }
 
+// The end of a wgmma kernel has few registers in some of its warps: no room for
+// what makes a race.
+bool Suits(FaultKind kind, const TuningConfig& config) {
+  return kind != FaultKind::kRace || !UsesWgmma(config);
+}
+
 bool ByText(const TuningConfig& a, const TuningConfig& b) {
   return a.ToString() < b.ToString();
 }
@@ -135,11 +142,12 @@ std::string FaultySource(FaultKind kind, const RenderedKernel& kernel,
         "gridDim.z;\n"
         "  if (atomicAdd(&hone_fault_ended, 1) % all == all - 1) {\n"
         "    __threadfence();\n"
-        "    for (int i = 0; i < 64; ++i) {\n"
-        "      unsigned long long now;\n"
-        "      asm volatile(\"mov.u64 %0, %clock64;\" : \"=l\"(now));\n"
-        "      ((volatile unsigned short*)c)[i] ^= (now >> (i % 5)) & 1;\n"
-        "    }\n"
+        "    unsigned long long bits;\n"
+        "    asm volatile(\"mov.u64 %0, %clock64;\" : \"=l\"(bits));\n"
+        "    bits *= 0x9e3779b97f4a7c15ull;\n"
+        "    bits ^= bits >> 32;\n"
+        "    for (int i = 0; i < 64; ++i)\n"
+        "      ((volatile unsigned short*)c)[i] ^= (bits >> i) & 1;\n"
         "  }\n"
         "}\n");
   }
@@ -245,10 +253,15 @@ std::optional<FaultKind> FaultPlan::Draw(const Problem& problem,
   absl::MutexLock lock(&mutex_);
   const auto [it, added] =
       drawn_.try_emplace(KeyOf(problem, config), config, std::nullopt);
-  if (added && enabled_ && !deck_.empty() &&
+  if (added && enabled_ &&
       std::uniform_real_distribution<double>()(random_) < share_) {
-    it->second.second = deck_.back();
-    deck_.pop_back();
+    const auto card =
+        std::find_if(deck_.rbegin(), deck_.rend(),
+                     [&](FaultKind kind) { return Suits(kind, config); });
+    if (card != deck_.rend()) {
+      it->second.second = *card;
+      deck_.erase(std::next(card).base());
+    }
   }
   return it->second.second;
 }

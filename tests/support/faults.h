@@ -73,7 +73,8 @@ class FaultPlan {
   // Faults still to be given, worker kills included.
   int left() const;
 
-  // The fault of a candidate, drawn at the first call.
+  // The fault of a candidate, drawn at the first call. Only kernels of mma.sync
+  // get races.
   std::optional<FaultKind> Draw(const Problem& problem,
                                 const TuningConfig& config);
   // What was drawn; nullopt when it is a good one.
