@@ -15,7 +15,7 @@
 // with 3 when the seconds were over before the faults: called again with the
 // same --out, it goes on with the next layer. --device=fake uses children that
 // stand in for the GPU's worker and the compiler; everything else is real.
-#include <dirent.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -102,7 +102,8 @@ struct Holdings {
   int64_t zombies = 0;
   int64_t threads = 0;
   int64_t resident_kb = 0;
-  int64_t files = 0;  // in the temporary folder
+  int64_t heap_kb = 0;  // allocated and not freed
+  int64_t files = 0;    // in the temporary folder
   int64_t gpu_memory_bytes = -1;
 };
 
@@ -151,7 +152,11 @@ Holdings Measure(const Options& options) {
   Holdings held;
   held.gpu_memory_bytes = GpuMemory(options);
   held.files = CountEntries("/tmp");
-  held.resident_kb = StatusField("VmRSS:");
+  // What is free and only not given back is no leak.
+  malloc_trim(0);
+  const struct mallinfo2 heap = mallinfo2();
+  held.heap_kb = static_cast<int64_t>((heap.uordblks + heap.hblkhd) / 1024);
+  held.resident_kb = StatusField("RssAnon:");
   held.threads = StatusField("Threads:");
   for (const auto& item : std::filesystem::directory_iterator("/proc")) {
     int64_t pid = 0;
@@ -178,6 +183,7 @@ Json ToJson(const Holdings& held) {
                          {"zombies", Json(held.zombies)},
                          {"threads", Json(held.threads)},
                          {"resident_kb", Json(held.resident_kb)},
+                         {"heap_kb", Json(held.heap_kb)},
                          {"files", Json(held.files)},
                          {"gpu_memory_bytes", Json(held.gpu_memory_bytes)}});
 }
@@ -616,7 +622,9 @@ class FaultRun {
     // gRPC's own threads come and go.
     check("threads", before.threads, after.threads, 24);
     check("children once honed has stopped", 0, end.children, 0);
-    // SQLite's cache and gRPC's arenas grow at first.
+    // honed remembers ended tunes, and this program its faults.
+    check("heap_kb", before.heap_kb, after.heap_kb, 16 << 10);
+    // Stacks of ended threads and holes in the heap come on top.
     check("resident_kb", before.resident_kb, after.resident_kb, 128 << 10);
     check("gpu_memory_bytes", before.gpu_memory_bytes, after.gpu_memory_bytes,
           int64_t{64} << 20);
