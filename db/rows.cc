@@ -254,12 +254,19 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
       KernelColumns(),
       " FROM trial t JOIN config c ON c.id = t.config"
       " JOIN kernel k ON k.id = t.kernel"
+      " JOIN device d ON d.id = t.device"
       " WHERE t.problem = (SELECT id FROM problem WHERE hash = ?)"
       " AND t.device_class = (SELECT id FROM device_class WHERE hash = ?)"
       " AND t.protocol = (SELECT id FROM protocol WHERE hash = ?)"
+      " AND (t.outcome IN ('measured', 'screened_out') OR k.cubin_hash = ''"
+      " OR (d.driver = ? AND d.cuda_driver_version = ?))"
       " ORDER BY t.id"));
   HONE_ASSIGN_OR_RETURN(sqlite::Statement select, database.Prepare(*sql));
-  select.Bind(problem.Hash()).Bind(device.ClassHash()).Bind(protocol.Hash());
+  select.Bind(problem.Hash())
+      .Bind(device.ClassHash())
+      .Bind(protocol.Hash())
+      .Bind(device.driver)
+      .Bind(device.cuda_driver_version);
   std::vector<Trial> trials;
   while (true) {
     HONE_ASSIGN_OR_RETURN(const bool found, select.Step());

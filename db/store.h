@@ -164,7 +164,9 @@ class Store {
       const DeviceSpec& device, const Protocol& protocol,
       absl::Span<const Trial> trials);
   // Every trial of the problem on devices of this class by this protocol, in
-  // the order recorded. What a session resumes from.
+  // the order recorded. What a session resumes from. Without the failures of
+  // compiled kernels under another driver than the device's: it may have been
+  // the driver.
   absl::StatusOr<std::vector<Trial>> KnownTrials(
       const Problem& problem, const DeviceSpec& device,
       const Protocol& protocol) const;

@@ -177,7 +177,6 @@ absl::Status AuditRun::Tune() {
     session.ladder = options_.ladder;
     session.max_kernels = options_.tune_kernels;
     session.budget = options_.budget * kTuneShare / options_.tunes;
-    session.gate_deadline = options_.gate_deadline;
     session.race = options_.race;
     SessionHooks hooks;
     // Nothing is known and nothing kept: each tune stands on its own.
@@ -295,9 +294,12 @@ absl::Status AuditRun::TakeIn(CandidateCompiler& compiler, size_t first,
 
 absl::StatusOr<bool> AuditRun::Gate(AuditKernel& kernel, int64_t m) {
   HONE_RETURN_IF_ERROR(Cancelled());
-  HONE_ASSIGN_OR_RETURN(
-      const GateResult result,
-      executor_.Gate(kernel.executor_index, m, options_.gate_deadline));
+  const double expected_ns = Predict(problem_, device_, kernel.config, m,
+                                     FootprintOf(kernel.candidate.compile))
+                                 .total_ns;
+  HONE_ASSIGN_OR_RETURN(const GateResult result,
+                        executor_.Gate(kernel.executor_index, m,
+                                       GateDeadline(device_, expected_ns)));
   kernel.failed = kernel.failed || result.outcome != Outcome::kMeasured;
   return !kernel.failed;
 }
@@ -337,7 +339,7 @@ absl::StatusOr<bool> AuditRun::TimeAll(
   };
   // No two rounds of an audit have the same number.
   run.first_round = next_round_;
-  next_round_ += rounds + options_.race.max_repeats +
+  next_round_ += rounds + 2 * options_.race.max_repeats +
                  static_cast<int32_t>(entrants.size());
   // A fixed number of rounds, whatever they show: the intervals rest on it.
   RaceOptions race = options_.race;

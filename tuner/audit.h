@@ -51,7 +51,6 @@ struct AuditOptions {
   // Fresh rounds that choose the best, and those that state the ratios.
   int choice_rounds = 12;
   int ratio_rounds = 25;
-  absl::Duration gate_deadline = absl::Seconds(20);
   RaceOptions race;
   // The table in force and its revision. Without one the first tune's table
   // is audited.

@@ -18,7 +18,8 @@ namespace hone {
 
 // What became of one compile.
 struct CompiledCandidate {
-  // kMeasured when it compiled; else kCompileError or kCompileTimeout.
+  // kMeasured when it compiled; else kCompileError, kCompileTimeout,
+  // kCompilerCrash or kInterrupted.
   Outcome outcome = Outcome::kMeasured;
   std::string detail;
   // config and compile.source_key are always set.

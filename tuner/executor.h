@@ -37,6 +37,9 @@ struct GateResult {
   std::string detail;
   GateKind gate = GateKind::kNone;
   ErrorMetrics error;
+  // What else ended workers since the last result, one line each. They were
+  // replaced and the call was made again: the candidate is not to blame.
+  std::vector<std::string> interruptions;
 };
 
 // One round of a race: every entry of `order` is timed once, in that order,
@@ -54,9 +57,16 @@ struct RoundResult {
     Sample sample;
   };
   std::vector<Entry> entries;  // parallel to RoundRequest::order
-  // True when a thermal or hardware slowdown was seen; the round must be
-  // repeated. A software power cap does not count.
+  // With any of these no sample of the round may be used.
+  // A thermal or hardware slowdown was seen. A software power cap does not
+  // count.
   bool slowed_down = false;
+  // Others that computed on the device.
+  std::vector<int64_t> foreign_processes;
+  // A worker was lost on the way, so that the samples are not of one round.
+  bool unpaired = false;
+  // As in GateResult.
+  std::vector<std::string> interruptions;
 };
 
 // Not thread-safe: one session uses an executor at a time.
@@ -66,6 +76,9 @@ class Executor {
 
   virtual const DeviceSpec& device() const = 0;
   virtual Protocol protocol() const = 0;
+  // Unavailable when the device is in quarantine: nothing can be run on it.
+  // Thread-safe.
+  virtual absl::Status Usable() const { return absl::OkStatus(); }
 
   // Makes operands and references for a problem, at the largest M of the
   // session. Must precede Gate() and Round(). Drops earlier candidates.
@@ -78,7 +91,8 @@ class Executor {
 
   // Checks one candidate at one M. A candidate that hangs or faults is an
   // outcome, not a Status: the executor has already replaced its worker and
-  // reloaded the other candidates. Unavailable: the device itself is gone.
+  // reloaded the other candidates. kInterrupted: it was interrupted several
+  // times in a row. Unavailable: the device itself is gone.
   virtual absl::StatusOr<GateResult> Gate(int candidate, int64_t m,
                                           absl::Duration deadline) = 0;
 

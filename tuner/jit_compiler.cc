@@ -14,13 +14,13 @@
 namespace hone {
 namespace {
 
-// The first error of a log; ptxas and NVRTC mark them, a dead compiler says
-// one line.
+// The first error of a log; ptxas and NVRTC mark them ("error", "fatal"), a
+// dead compiler says one line.
 std::string FirstError(absl::string_view log) {
   absl::string_view first;
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
     if (first.empty()) first = line;
-    if (absl::StrContains(line, "error")) {
+    if (absl::StrContains(line, "error") || absl::StrContains(line, "fatal")) {
       first = line;
       break;
     }
@@ -31,14 +31,14 @@ std::string FirstError(absl::string_view log) {
 
 }  // namespace
 
-JitCompiler::JitCompiler(std::shared_ptr<Compiler> compiler)
-    : compiler_(std::move(compiler)) {}
+JitCompiler::JitCompiler(std::shared_ptr<Compiler> compiler, Renderer render)
+    : compiler_(std::move(compiler)), render_(std::move(render)) {}
 
 absl::StatusOr<std::string> JitCompiler::SourceKey(const Problem& problem,
                                                    const DeviceSpec& device,
                                                    const TuningConfig& config) {
   HONE_ASSIGN_OR_RETURN(const RenderedKernel kernel,
-                        RenderKernel(problem, config, device));
+                        render_(problem, config, device));
   return compiler_->KeyOf(kernel.source, kernel.arch);
 }
 
@@ -46,7 +46,7 @@ absl::StatusOr<CompiledCandidate> JitCompiler::Compile(
     const Problem& problem, const DeviceSpec& device,
     const TuningConfig& config) {
   HONE_ASSIGN_OR_RETURN(const RenderedKernel kernel,
-                        RenderKernel(problem, config, device));
+                        render_(problem, config, device));
   HONE_ASSIGN_OR_RETURN(Compiler::Compiled compiled,
                         compiler_->Compile(kernel.source, kernel.arch));
   CompileResult& result = compiled.result;
@@ -58,16 +58,23 @@ absl::StatusOr<CompiledCandidate> JitCompiler::Compile(
   info.compile_ms = compiled.from_cache ? 0 : result.compile_ms;
   switch (result.outcome) {
     case CompileOutcome::kRejected:
-    case CompileOutcome::kCrashed:
       candidate.outcome = Outcome::kCompileError;
-      candidate.detail = FirstError(result.log);
-      return candidate;
+      break;
     case CompileOutcome::kTimeout:
       candidate.outcome = Outcome::kCompileTimeout;
-      candidate.detail = FirstError(result.log);
-      return candidate;
+      break;
+    case CompileOutcome::kCrashed:
+      candidate.outcome = Outcome::kCompilerCrash;
+      break;
+    case CompileOutcome::kKilled:
+      candidate.outcome = Outcome::kInterrupted;
+      break;
     case CompileOutcome::kCompiled:
       break;
+  }
+  if (!result.ok()) {
+    candidate.detail = FirstError(result.log);
+    return candidate;
   }
   info.cubin_hash = Sha256Hex(result.cubin);
   info.kernel_id = KernelIdentity(info.cubin_hash, problem, config);

@@ -28,6 +28,7 @@ Evidences StageOf(const Trial& trial) {
 
 void KnownTrials::Add(Trial trial) {
   NoteRounds(trial);
+  if (IsCircumstance(trial.outcome)) return;
   if (trial.compile.kernel_id.empty()) {
     failed_sources_[trial.compile.source_key] = std::move(trial);
   } else {

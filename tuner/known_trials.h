@@ -24,6 +24,8 @@ Evidences StageOf(const Trial& trial);
 // One session's; not thread-safe.
 class KnownTrials {
  public:
+  // Of circumstances (IsCircumstance()) only the rounds are kept: they are no
+  // reason to leave a candidate out.
   void Add(Trial trial);
 
   // The failure of a source that did not compile; null when none is known.

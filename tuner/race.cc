@@ -12,12 +12,27 @@
 namespace hone {
 namespace {
 
+// Between rounds that were disturbed, doubled each time: with the default
+// options a race waits some three seconds in all before it gives up.
+constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
+constexpr absl::Duration kLongestWait = absl::Milliseconds(500);
+
 bool Live(const EntrantState& entrant) {
   return entrant.status == EntrantState::Status::kLive;
 }
 
 double MedianNs(const EntrantState& entrant) {
   return Median(Durations(entrant.samples));
+}
+
+// Why no sample of the round may be used; empty when they may.
+std::string Disturbance(const RoundResult& result) {
+  if (result.slowed_down) return "a thermal or hardware slowdown";
+  if (!result.foreign_processes.empty()) {
+    return absl::StrCat("another process (", result.foreign_processes.front(),
+                        ") that computes on it");
+  }
+  return result.unpaired ? "the loss of a worker" : "";
 }
 
 }  // namespace
@@ -57,8 +72,13 @@ absl::StatusOr<std::vector<int>> Race::Report(const std::vector<int>& order,
   ++round_;
   // The failure cut the round short; the others are timed again.
   if (!left.empty()) return left;
-  if ((result.slowed_down || ClockIsOff(result)) &&
-      repeats_ < options_.max_repeats) {
+  if (const std::string why = Disturbance(result); !why.empty()) {
+    if (++disturbed_ <= options_.max_repeats) return left;
+    return absl::UnavailableError(
+        absl::StrCat("the device cannot be measured now: ", disturbed_,
+                     " rounds were disturbed, the last one by ", why));
+  }
+  if (ClockIsOff(result) && repeats_ < options_.max_repeats) {
     ++repeats_;
     return left;
   }
@@ -209,8 +229,14 @@ bool Race::Settled() const {
 }
 
 absl::Duration RoundDeadline(size_t candidates, double expected_ns) {
-  return absl::Seconds(2) + absl::Milliseconds(20) * candidates +
+  // GpuMeasurer may wait two seconds for the clock to settle.
+  return absl::Seconds(5) + absl::Milliseconds(20) * candidates +
          20 * absl::Nanoseconds(expected_ns);
+}
+
+absl::Duration GateDeadline(const DeviceSpec& device, double expected_ns) {
+  if (device.modelled()) return absl::Seconds(20);
+  return absl::Seconds(5) + 40 * absl::Nanoseconds(expected_ns);
 }
 
 absl::StatusOr<bool> RunRace(Executor& executor, const RaceRun& run,
@@ -229,8 +255,16 @@ absl::StatusOr<bool> RunRace(Executor& executor, const RaceRun& run,
     }
     HONE_ASSIGN_OR_RETURN(const RoundResult result,
                           executor.Round(request, run.round_deadline));
+    for (const std::string& how : result.interruptions) {
+      if (!run.interrupted) break;
+      HONE_RETURN_IF_ERROR(run.interrupted(order.front(), how));
+    }
+    const int32_t disturbed = race.disturbed();
     HONE_ASSIGN_OR_RETURN(const std::vector<int> left,
                           race.Report(order, result));
+    if (race.disturbed() > disturbed) {
+      run.wait(std::min(kLongestWait, kFirstWait * (1 << disturbed)));
+    }
     for (const int entrant : left) {
       HONE_RETURN_IF_ERROR(
           run.left(entrant, race.entrants()[static_cast<size_t>(entrant)]));

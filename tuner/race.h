@@ -21,7 +21,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/config/device_spec.h"
 #include "tuner/executor.h"
 #include "tuner/trial.h"
 
@@ -47,8 +49,11 @@ struct RaceOptions {
   int32_t max_rounds = 30;
   // Intervals of the median log-ratio narrower than ± this are good enough.
   double narrow = 0.004;
-  // A round is repeated when the device slowed down or its SM clock is off the
-  // race's median by more than this share; at most max_repeats times a race.
+  // A round is repeated when its SM clock is off the race's median by more than
+  // this share, at most max_repeats times a race, and when it was disturbed: a
+  // slowdown, another process on the device, a worker lost. A race whose rounds
+  // are disturbed more often than max_repeats ends as Unavailable: nothing is
+  // made of such samples.
   double clock_tolerance = 0.10;
   int32_t max_repeats = 10;
 };
@@ -80,7 +85,8 @@ class Race {
   int32_t round() const { return round_; }
 
   // Takes the round's result. Returns the entrants that left with it. Internal
-  // when the result does not fit the order.
+  // when the result does not fit the order. Unavailable: see
+  // RaceOptions::max_repeats.
   absl::StatusOr<std::vector<int>> Report(const std::vector<int>& order,
                                           const RoundResult& result);
 
@@ -98,6 +104,7 @@ class Race {
   int leader() const;
   const std::vector<EntrantState>& entrants() const { return entrants_; }
   int32_t repeats() const { return repeats_; }
+  int32_t disturbed() const { return disturbed_; }
 
  private:
   bool ClockIsOff(const RoundResult& result) const;
@@ -114,6 +121,8 @@ class Race {
   int32_t round_;
   int32_t admitted_ = 0;
   int32_t repeats_ = 0;
+  // Rounds that were disturbed.
+  int32_t disturbed_ = 0;
   // Candidates that share the error budget; fixed when the screen ends.
   int contenders_ = 0;
   bool over_ = false;
@@ -131,10 +140,18 @@ struct RaceRun {
   absl::Duration round_deadline = absl::Seconds(10);
   std::function<bool()> stop;
   std::function<absl::Status(int entrant, const EntrantState& state)> left;
+  // Called for each interruption of a round that `entrant` was in; may be
+  // empty.
+  std::function<absl::Status(int entrant, const std::string& how)> interrupted;
+  // How a race waits for a disturbance to pass.
+  std::function<void(absl::Duration)> wait = absl::SleepFor;
 };
-// For one round: far above any correct one, flushes included; a hang costs this
-// long. `expected_ns` is the sum over the candidates.
+// Deadlines far above what any correct candidate takes; a hang costs this long.
+// Of one round, flushes included: `expected_ns` is the sum over the candidates.
 absl::Duration RoundDeadline(size_t candidates, double expected_ns);
+// Of one gate: `expected_ns` is that of a launch. The emulator, which stands in
+// for a modelled device, takes seconds whatever the kernel.
+absl::Duration GateDeadline(const DeviceSpec& device, double expected_ns);
 
 // True when the race ended by itself, false when it was stopped. A stopped
 // race reports nothing for entrants that were live: their evidence is partial.

@@ -44,7 +44,6 @@ struct SessionOptions {
   int max_table_kernels = 0;
   // From the call of Run(). When it ends, the best so far is the answer.
   absl::Duration budget = absl::Seconds(120);
-  absl::Duration gate_deadline = absl::Seconds(20);
   // Extra M between ladder points, at tile cliffs, where the table's kernels
   // are compared once more.
   int max_probes = 16;
@@ -126,8 +125,9 @@ class TuningSession {
   // kernel for the problem. Cancelled: is_cancelled() said so; trials recorded
   // so far stay useful. FailedPrecondition: no candidate at all was correct,
   // with the first reasons. DeadlineExceeded: the budget ended before any
-  // candidate was measured. Other errors are those of the executor, compiler
-  // or hooks.
+  // candidate was measured. Unavailable: the device is in quarantine, throttled
+  // or shared; there is no result then. Other errors are those of the executor,
+  // compiler or hooks.
   absl::StatusOr<SessionResult> Run(const Problem& problem);
 
  private:

@@ -105,7 +105,11 @@ absl::StatusOr<bool> SessionRun::Gate(PoolKernel& kernel, int64_t m) {
   HONE_RETURN_IF_ERROR(Cancelled());
   HONE_ASSIGN_OR_RETURN(
       const GateResult result,
-      executor_.Gate(kernel.executor_index, m, options_.gate_deadline));
+      executor_.Gate(kernel.executor_index, m,
+                     GateDeadline(device_, ExpectedNs(kernel, m))));
+  for (const std::string& how : result.interruptions) {
+    HONE_RETURN_IF_ERROR(NoteInterruption(kernel, m, how));
+  }
   kernel.gate = result.gate;
   kernel.error.relative_norm =
       std::max(kernel.error.relative_norm, result.error.relative_norm);
@@ -130,6 +134,20 @@ absl::Status SessionRun::Fail(PoolKernel& kernel, int64_t m, Outcome outcome,
   trial.detail = detail;
   Discard(kernel, trial);
   return Record(trial);
+}
+
+absl::Status SessionRun::NoteInterruption(const PoolKernel& kernel, int64_t m,
+                                          const std::string& how) {
+  Trial trial = NewTrial(kernel, m);
+  trial.outcome = Outcome::kInterrupted;
+  trial.detail = how;
+  return Record(trial);
+}
+
+double SessionRun::ExpectedNs(const PoolKernel& kernel, int64_t m) const {
+  return Predict(problem_, device_, kernel.config, m,
+                 FootprintOf(kernel.candidate.compile))
+      .total_ns;
 }
 
 Trial SessionRun::NewTrial(const PoolKernel& kernel, int64_t m) const {
@@ -261,12 +279,14 @@ absl::StatusOr<bool> SessionRun::RaceAt(int64_t m,
     }
     racing.push_back(i);
     run.candidates.push_back(kernel.executor_index);
-    expected_ns += Predict(problem_, device_, kernel.config, m,
-                           FootprintOf(kernel.candidate.compile))
-                       .total_ns;
+    expected_ns += ExpectedNs(kernel, m);
   }
   run.round_deadline = RoundDeadline(racing.size(), expected_ns);
   run.stop = [&] { return hooks_.is_cancelled() || hooks_.now() >= deadline; };
+  run.interrupted = [&](int entrant, const std::string& how) {
+    return NoteInterruption(kernels_[racing[static_cast<size_t>(entrant)]], m,
+                            how);
+  };
   run.left = [&](int entrant, const EntrantState& state) -> absl::Status {
     PoolKernel& kernel = kernels_[racing[static_cast<size_t>(entrant)]];
     Trial trial = NewTrial(kernel, m);

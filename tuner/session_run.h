@@ -69,6 +69,10 @@ class SessionRun {
   void Discard(PoolKernel& kernel, const Trial& trial);
   absl::Status Fail(PoolKernel& kernel, int64_t m, Outcome outcome,
                     const std::string& detail);
+  // What ended workers while the kernel was run, though not because of it.
+  absl::Status NoteInterruption(const PoolKernel& kernel, int64_t m,
+                                const std::string& how);
+  double ExpectedNs(const PoolKernel& kernel, int64_t m) const;
   Trial NewTrial(const PoolKernel& kernel, int64_t m) const;
   absl::Status Record(Trial& trial);
 

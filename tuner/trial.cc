@@ -19,7 +19,8 @@ const Names& Outcomes() {
   static const auto* names = new Names{
       "measured",     "compile_error",     "compile_timeout", "launch_error",
       "wrong_result", "guard_overwritten", "not_repeatable",  "fault",
-      "timeout",      "screened_out"};
+      "timeout",      "screened_out",      "compiler_crash",  "out_of_memory",
+      "interrupted"};
   return *names;
 }
 const Names& Gates() {
@@ -75,6 +76,10 @@ absl::StatusOr<Outcome> ParseOutcome(absl::string_view text) {
   HONE_ASSIGN_OR_RETURN(const size_t index,
                         IndexOf(Outcomes(), "outcome", text));
   return static_cast<Outcome>(index);
+}
+
+bool IsCircumstance(Outcome outcome) {
+  return outcome == Outcome::kOutOfMemory || outcome == Outcome::kInterrupted;
 }
 
 absl::string_view ToString(GateKind gate) {

@@ -18,8 +18,8 @@
 namespace hone {
 
 // What became of a candidate. Only kMeasured has samples. Everything else is
-// evidence too: it is stored, and not tried again for the same kernel on the
-// same device.
+// evidence too: it is stored and, circumstances excepted, not tried again for
+// the same kernel on the same device.
 enum class Outcome : uint8_t {
   kMeasured,
   // NVRTC refused the source, or ptxas refused its resources.
@@ -41,9 +41,20 @@ enum class Outcome : uint8_t {
   // The candidate was correct but not measured to the end: the screen showed
   // it far behind. Has the few samples that showed it.
   kScreenedOut,
+  // The compiler died of the source, or failed inside.
+  kCompilerCrash,
+  // Device memory did not suffice to load or run it, beside whatever else was
+  // there.
+  kOutOfMemory,
+  // Something else ended what compiled or ran it: its process was killed by an
+  // operator or for want of memory, or the device failed (ECC).
+  kInterrupted,
 };
 absl::string_view ToString(Outcome outcome);
 absl::StatusOr<Outcome> ParseOutcome(absl::string_view text);
+// Whether the outcome is due to what happened around the candidate: it is
+// stored, but says nothing of the candidate, and a later session tries again.
+bool IsCircumstance(Outcome outcome);
 
 // How a candidate's correctness was established.
 enum class GateKind : uint8_t {

@@ -103,7 +103,7 @@ absl::StatusOr<CompileResult> DecodeResult(absl::string_view bytes) {
   ByteReader r(bytes);
   CompileResult result;
   const int64_t outcome = r.Int();
-  if (outcome < 0 || outcome > static_cast<int64_t>(CompileOutcome::kCrashed)) {
+  if (outcome < 0 || outcome > static_cast<int64_t>(CompileOutcome::kKilled)) {
     return Malformed("compile result");
   }
   result.outcome = static_cast<CompileOutcome>(outcome);

@@ -131,12 +131,12 @@ absl::StatusOr<std::string> CompilePool::StartProcess(Worker* worker) {
   return version;
 }
 
-std::string CompilePool::EndProcess(Worker* worker) {
+std::string CompilePool::EndProcess(Worker* worker, bool* killed) {
   {
     absl::MutexLock lock(&mutex_);
     worker->pid = -1;
   }
-  const std::string how = worker->process->End();
+  const std::string how = worker->process->End(killed);
   worker->process.reset();
   return how;
 }
@@ -175,6 +175,23 @@ void CompilePool::Serve(Worker* worker) {
 
 absl::StatusOr<CompileResult> CompilePool::RunJob(Worker* worker,
                                                   const Job& job) {
+  absl::StatusOr<CompileResult> result = TryJob(worker, job);
+  // Whoever killed the child (the kernel, when memory is short) may not have
+  // meant this compile.
+  if (result.ok() && result->outcome == CompileOutcome::kKilled &&
+      !Cancelled(worker)) {
+    result = TryJob(worker, job);
+  }
+  return result;
+}
+
+bool CompilePool::Cancelled(Worker* worker) {
+  absl::MutexLock lock(&mutex_);
+  return worker->cancelled || stopping_;
+}
+
+absl::StatusOr<CompileResult> CompilePool::TryJob(Worker* worker,
+                                                  const Job& job) {
   // A child that died while it had nothing to do (killed for memory, say) is
   // no crash of this source.
   if (worker->process != nullptr && !worker->process->Alive()) {
@@ -197,7 +214,8 @@ absl::StatusOr<CompileResult> CompilePool::RunJob(Worker* worker,
     absl::StatusOr<CompileResult> result = DecodeStatusOrResult(*answer);
     if (result.status().code() != absl::StatusCode::kDataLoss) return result;
   }
-  const std::string how = EndProcess(worker);
+  bool killed = false;
+  const std::string how = EndProcess(worker, &killed);
   CompileResult result;
   result.compile_ms = absl::ToInt64Milliseconds(absl::Now() - start);
   switch (answer.status().code()) {
@@ -207,7 +225,8 @@ absl::StatusOr<CompileResult> CompilePool::RunJob(Worker* worker,
           absl::StrCat("killed after ", absl::FormatDuration(job.deadline));
       return result;
     case absl::StatusCode::kUnavailable:
-      result.outcome = CompileOutcome::kCrashed;
+      result.outcome =
+          killed ? CompileOutcome::kKilled : CompileOutcome::kCrashed;
       result.log = absl::StrCat("the compiler died: ", how);
       return result;
     default:

@@ -64,7 +64,7 @@ class CompilePool {
   // Queues a compile. `deadline` counts from when it leaves the queue.
   // `done` is called once, on a thread of the pool, and must not block for
   // long, destroy the pool or wait for another compile. It gets:
-  //   a CompileResult    all that NVRTC decided, kTimeout and kCrashed
+  //   a CompileResult    all that NVRTC decided, kTimeout, kCrashed and kKilled
   //   InvalidArgument    NVRTC does not know the architecture or an option
   //   Cancelled          by Cancel() or by the pool's destruction
   //   Unavailable        no process can be started, or NVRTC is not usable
@@ -103,9 +103,11 @@ class CompilePool {
   }
   // These run on the worker's thread.
   absl::StatusOr<std::string> StartProcess(Worker* worker);
-  std::string EndProcess(Worker* worker);
+  std::string EndProcess(Worker* worker, bool* killed = nullptr);
   void Serve(Worker* worker);
   absl::StatusOr<CompileResult> RunJob(Worker* worker, const Job& job);
+  absl::StatusOr<CompileResult> TryJob(Worker* worker, const Job& job);
+  bool Cancelled(Worker* worker);
 
   const CompilePoolOptions options_;
   const int processes_;

@@ -12,6 +12,8 @@ absl::string_view CompileOutcomeName(CompileOutcome outcome) {
       return "timeout";
     case CompileOutcome::kCrashed:
       return "crashed";
+    case CompileOutcome::kKilled:
+      return "killed";
   }
   return "unknown";
 }

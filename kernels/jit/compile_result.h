@@ -41,14 +41,15 @@ enum class CompileOutcome : uint8_t {
   kRejected,  // NVRTC or ptxas refused the source: see log
   kTimeout,   // killed past its deadline (compile pool only)
   kCrashed,   // the compiler died or failed inside
+  kKilled,    // somebody else killed the compiler, twice (compile pool only)
 };
-// "compiled", "rejected", "timeout", "crashed".
+// "compiled", "rejected", "timeout", "crashed", "killed".
 absl::string_view CompileOutcomeName(CompileOutcome outcome);
 
 struct CompileResult {
   CompileOutcome outcome = CompileOutcome::kRejected;
-  // NVRTC's and ptxas's messages; for kTimeout and kCrashed, one line that
-  // says what happened.
+  // NVRTC's and ptxas's messages; for the outcomes below kRejected, one line
+  // that says what happened.
   std::string log;
   // From one NVRTC call: the cubin was assembled from this very PTX. Empty
   // unless compiled.
@@ -60,7 +61,7 @@ struct CompileResult {
   std::vector<std::string> warnings;
   // Wall time of the compile, also of one that the cache remembers.
   int64_t compile_ms = 0;
-  // The NVRTC that ran: "13.0". Empty for kTimeout and kCrashed.
+  // The NVRTC that ran: "13.0". Empty below kRejected.
   std::string nvrtc_version;
 
   bool ok() const { return outcome == CompileOutcome::kCompiled; }

@@ -3,15 +3,19 @@
 // It reads sources from the socket that it was started with and answers with
 // what NVRTC made of them. It may crash, hang or be killed at any time. It
 // writes no file: its limit on file sizes is zero.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "kernels/jit/codec.h"
 #include "kernels/jit/compiler_process.h"
@@ -41,11 +45,48 @@ bool Confine(const CompilerProcessOptions& options) {
   return true;
 }
 
+// What is printed on standard error. ptxas says only there that it ran out of
+// memory; its log is then that of a source that it refuses.
+class ErrorOutput {
+ public:
+  bool Capture() {
+    int ends[2];
+    // Beyond what the pipe holds, output is lost rather than waited for.
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+    read_end_ = ends[0];
+    const bool captured = dup2(ends[1], STDERR_FILENO) == STDERR_FILENO;
+    close(ends[1]);
+    return captured;
+  }
+  // What came since the last call.
+  std::string Take() const {
+    std::string text;
+    std::array<char, 4096> piece;
+    ssize_t size = 0;
+    while ((size = read(read_end_, piece.data(), piece.size())) > 0) {
+      text.append(piece.data(), static_cast<size_t>(size));
+    }
+    return text;
+  }
+
+ private:
+  int read_end_ = -1;
+};
+
 absl::StatusOr<CompileResult> Answer(const Nvrtc& nvrtc,
+                                     const ErrorOutput& errors,
                                      const std::string& frame) {
   absl::StatusOr<CompileRequest> request = DecodeRequest(frame);
   if (!request.ok()) return request.status();
-  return nvrtc.Compile(*request);
+  absl::StatusOr<CompileResult> result = nvrtc.Compile(*request);
+  const std::string printed = errors.Take();
+  if (result.ok() && result->outcome == CompileOutcome::kRejected) {
+    result->log = absl::StrCat(printed, result->log);
+    if (absl::StrContains(printed, "Memory allocation failure")) {
+      result->outcome = CompileOutcome::kCrashed;
+    }
+  }
+  return result;
 }
 
 int Run(const CompilerProcessOptions& options) {
@@ -61,10 +102,13 @@ int Run(const CompilerProcessOptions& options) {
       !nvrtc.ok()) {
     return 1;
   }
+  ErrorOutput errors;
+  if (!errors.Capture()) return 1;
   while (true) {
     const auto frame = ReceiveFrame(kCompilerSocket, never);
     if (!frame.ok()) return 0;
-    const std::string answer = EncodeStatusOrResult(Answer(**nvrtc, *frame));
+    const std::string answer =
+        EncodeStatusOrResult(Answer(**nvrtc, errors, *frame));
     if (!SendFrame(kCompilerSocket, answer, never).ok()) return 0;
   }
 }

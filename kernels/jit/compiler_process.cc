@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/jit/codec.h"
 
@@ -167,8 +168,23 @@ bool CompilerProcess::Alive() const {
   return pid_ > 0 && poll(&item, 1, 0) == 0;
 }
 
-std::string CompilerProcess::End() {
+std::string CompilerProcess::End(bool* killed) {
   if (pid_ <= 0) return "ended before";
+  // A child that has closed its socket gets a moment to end by itself, so that
+  // its end is not that of the signal below.
+  siginfo_t info{};
+  for (int i = 0; i < 50 && killed != nullptr && !Alive(); ++i) {
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info,
+               WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == pid_) {
+      break;
+    }
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  if (killed != nullptr) {
+    *killed = info.si_pid == pid_ && info.si_code == CLD_KILLED &&
+              info.si_status == SIGKILL;
+  }
   // The group too, should NVRTC ever start something. A child that has ended
   // but is not reaped still holds its id, so this kills no stranger.
   kill(-pid_, SIGKILL);

@@ -68,8 +68,9 @@ class CompilerProcess {
   bool Alive() const;
 
   // Kills and reaps the child and says how it ended: "signal 11
-  // (Segmentation fault)", "exit status 1".
-  std::string End();
+  // (Segmentation fault)", "exit status 1". `killed` is set when SIGKILL had
+  // ended it before this call did.
+  std::string End(bool* killed = nullptr);
 
  private:
   CompilerProcess(pid_t pid, int fd) : pid_(pid), fd_(fd) {}

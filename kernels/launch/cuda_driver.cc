@@ -34,7 +34,6 @@ absl::StatusOr<const CudaDriver*> Load() {
 absl::StatusCode CodeOf(CUresult result) {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
-    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
       return absl::StatusCode::kResourceExhausted;
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
@@ -45,13 +44,14 @@ absl::StatusCode CodeOf(CUresult result) {
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_CONTAINED:
     case CUDA_ERROR_TENSOR_MEMORY_LEAK:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case CUDA_ERROR_UNKNOWN:
       return absl::StatusCode::kAborted;
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+      return absl::StatusCode::kDataLoss;
     case CUDA_ERROR_NO_DEVICE:
     case CUDA_ERROR_INVALID_DEVICE:
     case CUDA_ERROR_NOT_INITIALIZED:
@@ -60,6 +60,8 @@ absl::StatusCode CodeOf(CUresult result) {
     case CUDA_ERROR_SYSTEM_NOT_READY:
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
       return absl::StatusCode::kUnavailable;
+    // More threads, registers or shared memory than an SM has.
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_INVALID_PTX:

@@ -65,7 +65,7 @@ struct CudaDriver {
   // `what` names the call. OK for CUDA_SUCCESS; else a Status with the
   // driver's name and text of the error:
   //   ResourceExhausted   out of device memory or of launch resources
-  //   Aborted             the context is lost (see IsContextLost)
+  //   Aborted, DataLoss   the context is lost (see IsContextLost)
   //   Unavailable         no device, or not permitted now
   //   InvalidArgument     the driver refused an argument or an image
   //   Internal            anything else

@@ -27,10 +27,11 @@ using StreamHandle = void*;
 // A CUfunction, owned by its Module.
 using FunctionHandle = void*;
 
-// Whether `status` says that a kernel faulted: the context and everything in
-// it is lost, and the process must be replaced.
+// Whether `status` says that the context and everything in it is lost, so that
+// the process must be replaced: a kernel faulted (Aborted), or the hardware
+// failed and no kernel is to blame (DataLoss).
 inline bool IsContextLost(const absl::Status& status) {
-  return absl::IsAborted(status);
+  return absl::IsAborted(status) || absl::IsDataLoss(status);
 }
 
 // The primary context of a device, held while this lives.

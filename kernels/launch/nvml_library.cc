@@ -4,6 +4,7 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
 namespace hone {
 namespace {
@@ -32,6 +33,12 @@ struct NvmlProcessInfo {
   unsigned int compute_instance_id;
 };
 
+struct NvmlMemory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
 constexpr unsigned long long kSwPowerCap = 0x4;
 constexpr unsigned long long kHwSlowdown = 0x8;
 constexpr unsigned long long kSwThermalSlowdown = 0x20;
@@ -51,6 +58,7 @@ struct NvmlDevice::Library {
   NvmlReturn (*pci_info)(void*, NvmlPciInfo*) = nullptr;
   NvmlReturn (*clock_events)(void*, unsigned long long*) = nullptr;
   NvmlReturn (*processes)(void*, unsigned int*, NvmlProcessInfo*) = nullptr;
+  NvmlReturn (*memory)(void*, NvmlMemory*) = nullptr;
   bool initialized = false;
 
   ~Library() {
@@ -89,6 +97,7 @@ std::unique_ptr<NvmlDevice> NvmlDevice::Open(const std::string& pci_bus_id) {
                   "nvmlDeviceGetCurrentClocksThrottleReasons");
   }
   library->Find(library->processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  library->Find(library->memory, "nvmlDeviceGetMemoryInfo");
   if (library->init() != kNvmlSuccess) return nullptr;
   library->initialized = true;
   void* device = nullptr;
@@ -175,6 +184,22 @@ std::optional<std::vector<int64_t>> NvmlDevice::ComputeProcesses() const {
     return pids;
   }
   return std::nullopt;
+}
+
+std::optional<int64_t> NvmlDevice::UsedMemory() const {
+  NvmlMemory memory{};
+  if (library_->memory == nullptr ||
+      library_->memory(device_, &memory) != kNvmlSuccess) {
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(memory.used);
+}
+
+std::vector<int64_t> OthersThan(int64_t self, std::vector<int64_t> processes) {
+  if (std::erase(processes, self) == 0 && !processes.empty()) {
+    processes.pop_back();
+  }
+  return processes;
 }
 
 }  // namespace hone

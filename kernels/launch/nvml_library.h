@@ -43,6 +43,8 @@ class NvmlDevice {
   std::optional<ClockEvents> CurrentClockEvents() const;
   // Process ids that compute on this GPU, own ones included.
   std::optional<std::vector<int64_t>> ComputeProcesses() const;
+  // Device memory in use, bytes.
+  std::optional<int64_t> UsedMemory() const;
 
  private:
   struct Library;
@@ -51,6 +53,11 @@ class NvmlDevice {
   std::unique_ptr<Library> library_;
   void* device_;
 };
+
+// `processes` without `self`, which computes on the GPU too. In a container the
+// ids may be those of another namespace; then any one of them stands for
+// `self`.
+std::vector<int64_t> OthersThan(int64_t self, std::vector<int64_t> processes);
 
 }  // namespace hone
 

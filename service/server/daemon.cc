@@ -122,13 +122,18 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                              : runner->Run(request, progress, is_cancelled);
       },
       TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued)});
+  const auto can_tune = [missing = backend.can_tune,
+                         executor = backend.executor.get()]() -> absl::Status {
+    HONE_RETURN_IF_ERROR(missing);
+    return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
+  };
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),
                                .jobs = daemon->jobs_.get(),
                                .log = log,
                                .device = backend.device,
-                               .can_tune = backend.can_tune,
+                               .can_tune = can_tune,
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});

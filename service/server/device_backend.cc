@@ -23,6 +23,13 @@ namespace {
 constexpr absl::Duration kCompileDeadline = absl::Seconds(60);
 // Lookups come before compiles on a busy host.
 constexpr int kCompileNice = 10;
+// A kernel takes some 300 MB; a compile that runs away must not take the node's
+// memory. Sanitizers need terabytes of address space.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kCompileAddressSpace = 0;
+#else
+constexpr uint64_t kCompileAddressSpace = uint64_t{8} << 30;
+#endif
 
 absl::Status OpenCompilers(const DeviceOptions& options, EnvLookup env,
                            DeviceBackend& backend) {
@@ -31,6 +38,7 @@ absl::Status OpenCompilers(const DeviceOptions& options, EnvLookup env,
   pool_options.search = LibrarySearchFromEnvironment(env);
   pool_options.processes = options.compile_jobs;
   pool_options.nice = kCompileNice;
+  pool_options.address_space_bytes = kCompileAddressSpace;
   HONE_ASSIGN_OR_RETURN(std::shared_ptr<CompilePool> pool,
                         CompilePool::Create(std::move(pool_options)));
   HONE_ASSIGN_OR_RETURN(std::shared_ptr<CubinCache> cache,

@@ -17,6 +17,14 @@ SessionStatus StatusOf(const absl::Status& status) {
                                    : SessionStatus::kFailed;
 }
 
+// Says which of the reasons it is that a device cannot be measured.
+absl::Status WithDeviceReason(const absl::Status& status,
+                              const Executor& executor) {
+  if (!absl::IsUnavailable(status)) return status;
+  if (!executor.Usable().ok()) return WithReason(status, "DEVICE_QUARANTINED");
+  return WithRetry(WithReason(status, "DEVICE_DISTURBED"), absl::Minutes(1));
+}
+
 bool HasEvidence(const DispatchTable& table, int64_t m) {
   const TableEntry* entry = table.Find(m);
   return entry != nullptr &&
@@ -128,7 +136,7 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   absl::StatusOr<SessionResult> result =
       TuningSession(executor_, compiler_, std::move(options), std::move(hooks))
           .Run(request.problem);
-  absl::Status status = result.status();
+  absl::Status status = WithDeviceReason(result.status(), *executor_);
   if (status.ok()) status = store_->PublishTable(result->table).status();
   const absl::Status finished = store_->FinishSession(
       request.request_id, StatusOf(status), status.message(), unix_us());

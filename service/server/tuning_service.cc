@@ -123,7 +123,7 @@ absl::StatusOr<TuneOutcome> TuningServiceImpl::Follow(
     grpc::ServerContext* context, const absl::StatusOr<TuneRequest>& request,
     grpc::ServerWriter<Response>* writer) {
   HONE_ASSIGN_OR_RETURN(const TuneRequest tune, request);
-  HONE_RETURN_IF_ERROR(parts_.can_tune);
+  HONE_RETURN_IF_ERROR(parts_.can_tune());
   HONE_RETURN_IF_ERROR(CheckHasKernel(tune.problem, *parts_.device));
   const absl::Cleanup leave = [this] { --tune_callers_; };
   if (++tune_callers_ > parts_.max_tune_callers) {
@@ -295,8 +295,9 @@ grpc::Status TuningServiceImpl::Import(
 v1::Device TuningServiceImpl::DeviceMessage() const {
   v1::Device device;
   *device.mutable_spec() = ToProto(*parts_.device);
-  device.set_can_tune(parts_.can_tune.ok());
-  device.set_unavailable(std::string(parts_.can_tune.message()));
+  const absl::Status can_tune = parts_.can_tune();
+  device.set_can_tune(can_tune.ok());
+  device.set_unavailable(std::string(can_tune.message()));
   device.set_modelled(parts_.device->modelled());
   return device;
 }
@@ -318,7 +319,7 @@ grpc::Status TuningServiceImpl::GetDevice(grpc::ServerContext*,
                                           v1::GetDeviceResponse* response) {
   return ToGrpcStatus([&]() -> absl::Status {
     if (!parts_.device.has_value()) {
-      return WithReason(absl::NotFoundError(parts_.can_tune.message()),
+      return WithReason(absl::NotFoundError(parts_.can_tune().message()),
                         "NO_DEVICE");
     }
     if (!request->uuid().empty() && request->uuid() != parts_.device->uuid) {

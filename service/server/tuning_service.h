@@ -27,7 +27,8 @@ class TuningServiceImpl final : public v1::TuningService::Service {
     TuneJobs* jobs = nullptr;
     Logger* log = nullptr;
     std::optional<DeviceSpec> device;
-    absl::Status can_tune;
+    // Whether tunes can run now. Thread-safe.
+    std::function<absl::Status()> can_tune;
     std::string source_closure;
     std::string version;
     // When given, imported bundles must be signed by this key (PEM).

@@ -112,6 +112,35 @@ TEST_F(StoreTest, TrialsAreKnownByProblemClassAndProtocol) {
   EXPECT_EQ(devices->at(1).device, updated);
 }
 
+TEST_F(StoreTest, AFailureUnderAnotherDriverIsForgotten) {
+  const auto store = OpenStore();
+  Trial faulty = TestTrial();
+  faulty.outcome = Outcome::kFault;
+  faulty.samples.clear();
+  Trial uncompiled = faulty;
+  uncompiled.outcome = Outcome::kCompileError;
+  uncompiled.compile = CompileInfo();
+  uncompiled.compile.source_key = "key";
+  const Trial measured = TestTrial();
+  ASSERT_TRUE(store
+                  ->RecordTrials(TestDevice(), Protocol(),
+                                 {faulty, uncompiled, measured})
+                  .ok());
+  EXPECT_EQ(store->KnownTrials(TestProblem(), TestDevice(), Protocol())->size(),
+            3u);
+  // No driver has a part in a compile, and times stay comparable.
+  for (const bool cuda : {false, true}) {
+    DeviceSpec updated = TestDevice();
+    if (cuda) {
+      ++updated.cuda_driver_version;
+    } else {
+      updated.driver = "999";
+    }
+    EXPECT_THAT(*store->KnownTrials(TestProblem(), updated, Protocol()),
+                ElementsAre(uncompiled, measured));
+  }
+}
+
 TEST_F(StoreTest, ABatchIsAllOrNone) {
   const auto store = OpenStore();
   DeviceSpec broken = TestDevice();

@@ -125,7 +125,7 @@ TEST_F(GateGpuTest, LargeMTakeTheirRowsFromOneReference) {
 // A plain correct kernel with a fault planted by PLANT:
 //   0 none, 1 a wrong value, 2 a store past the output, 3 an element left out,
 //   4 a NaN, 5 a result that changes, 6 a store before the output, 7 a store
-//   past the workspace, 8 a counter left behind
+//   past the workspace, 8 a counter left behind, 9 a store to the weights
 constexpr char kPlanted[] = R"(
   __device__ int calls;
   extern "C" __global__ void planted(
@@ -155,6 +155,7 @@ constexpr char kPlanted[] = R"(
       if (PLANT == 6) c[-1] = 0;
       if (PLANT == 7) workspace[1024] = 0;
       if (PLANT == 8) workspace[3] = 1;
+      if (PLANT == 9) ((U32*)b)[N * K / 8 - 1] ^= 1;
     }
   })";
 
@@ -173,11 +174,19 @@ TEST_F(GateGpuTest, CatchesWhatIsPlanted) {
   const struct {
     int plant;
     Outcome outcome;
-  } cases[] = {{0, Outcome::kMeasured},         {1, Outcome::kWrongResult},
-               {2, Outcome::kGuardOverwritten}, {3, Outcome::kWrongResult},
-               {4, Outcome::kWrongResult},      {5, Outcome::kNotRepeatable},
-               {6, Outcome::kGuardOverwritten}, {7, Outcome::kGuardOverwritten},
-               {8, Outcome::kGuardOverwritten}};
+  } cases[] = {{0, Outcome::kMeasured},
+               {1, Outcome::kWrongResult},
+               {2, Outcome::kGuardOverwritten},
+               {3, Outcome::kWrongResult},
+               {4, Outcome::kWrongResult},
+               {5, Outcome::kNotRepeatable},
+               {6, Outcome::kGuardOverwritten},
+               {7, Outcome::kGuardOverwritten},
+               {8, Outcome::kGuardOverwritten},
+               {9, Outcome::kGuardOverwritten},
+               // After which no kernel is judged any more.
+               {0, Outcome::kInterrupted}};
+  bool spoilt = false;
   for (const auto& c : cases) {
     for (const int64_t m : {int64_t{1}, int64_t{5}, kMax}) {
       // Element [m - 1][199], the last one.
@@ -201,6 +210,12 @@ TEST_F(GateGpuTest, CatchesWhatIsPlanted) {
       ASSERT_TRUE(function.ok()) << function.status();
       const auto result =
           gate->Check(*function, plan, MmaInstruction::kMmaSync, m);
+      if (spoilt) {
+        EXPECT_TRUE(absl::IsDataLoss(result.status())) << result.status();
+        EXPECT_TRUE(IsContextLost(result.status()));
+        continue;
+      }
+      spoilt = c.plant == 9;
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_EQ(ToString(result->outcome), ToString(c.outcome))
           << "plant " << c.plant << " at M = " << m << ": " << result->detail

@@ -39,6 +39,26 @@ TEST(KnownTrialsTest, EachStageHasItsRounds) {
   EXPECT_EQ(known.Restore(kernel), 0);
 }
 
+TEST(KnownTrialsTest, CircumstancesAreNoFailures) {
+  KnownTrials known;
+  for (const Outcome outcome : {Outcome::kInterrupted, Outcome::kOutOfMemory}) {
+    Trial trial = MeasuredTrial("a", 16, 4);
+    trial.outcome = outcome;
+    known.Add(trial);
+    trial.samples.clear();
+    trial.compile = CompileInfo();
+    trial.compile.source_key = "key";
+    known.Add(trial);
+  }
+  EXPECT_EQ(known.FailedKernel("a"), nullptr);
+  EXPECT_EQ(known.FailedSource("key"), nullptr);
+  PoolKernel kernel;
+  kernel.candidate.compile.kernel_id = "a";
+  EXPECT_EQ(known.Restore(kernel), 0);
+  // Its rounds are used up all the same.
+  EXPECT_GT(known.NextRound(16, &PoolKernel::raced), 4);
+}
+
 TEST(KnownTrialsTest, RemembersFailures) {
   KnownTrials known;
   known.Add(MeasuredTrial("a", 1, 0));

@@ -25,6 +25,8 @@ struct Ended {
   std::map<int, EntrantState> entrants;
   std::vector<int> order;
   bool finished = false;
+  absl::Status status;
+  std::vector<absl::Duration> waits;
 };
 
 Ended RunSimulated(SimulatedExecutor& executor, int entrants,
@@ -40,6 +42,7 @@ Ended RunSimulated(SimulatedExecutor& executor, int entrants,
     run.candidates.push_back(*executor.Add(candidate));
   }
   Ended ended;
+  run.wait = [&](absl::Duration wait) { ended.waits.push_back(wait); };
   run.stop = [] { return false; };
   run.left = [&](int entrant, const EntrantState& state) {
     EXPECT_TRUE(ended.entrants.emplace(entrant, state).second);
@@ -48,7 +51,7 @@ Ended RunSimulated(SimulatedExecutor& executor, int entrants,
   };
   std::mt19937_64 random(seed);
   const absl::StatusOr<bool> finished = RunRace(executor, run, options, random);
-  EXPECT_TRUE(finished.ok()) << finished.status();
+  ended.status = finished.status();
   ended.finished = finished.ok() && *finished;
   return ended;
 }
@@ -120,19 +123,39 @@ TEST(RaceTest, EveryRoundShufflesAllLiveEntrants) {
   EXPECT_EQ(race.entrants()[0].samples.back().round, 109);
 }
 
-TEST(RaceTest, SlowedDownRoundsAreRepeatedABoundedNumberOfTimes) {
+TEST(RaceTest, SlowedDownRoundsAreRepeated) {
   SimulatedExecutor device = Device({20000, 20000}, {}, 4);
-  device.slowdown = [](int round) { return round % 2 == 0; };
+  device.slowdown = [](int round) { return round % 2 == 0 && round <= 8; };
   RaceOptions options;
   options.max_repeats = 4;
   const Ended ended = RunSimulated(device, 2, -1, options, 1);
   EXPECT_EQ(device.rounds,
             4 + static_cast<int>(ended.entrants.at(0).samples.size()));
+}
 
-  SimulatedExecutor hot = Device({20000, 20000}, {}, 4);
-  hot.slowdown = [](int) { return true; };
-  EXPECT_TRUE(RunSimulated(hot, 2, -1, options, 1).finished);
-  EXPECT_LE(hot.rounds, options.max_rounds + 4);
+TEST(RaceTest, OfADeviceThatStaysDisturbedNothingIsMade) {
+  RaceOptions options;
+  options.max_repeats = 4;
+  for (const bool shared : {false, true}) {
+    SimulatedExecutor device = Device({20000, 20000}, {}, 4);
+    if (shared) {
+      device.foreign = [](int round) { return round > 10; };
+    } else {
+      device.slowdown = [](int round) { return round > 10; };
+    }
+    const Ended ended = RunSimulated(device, 2, -1, options, 1);
+    EXPECT_EQ(ended.status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(ended.status.message()),
+                testing::HasSubstr(shared ? "another process (77)"
+                                          : "hardware slowdown"));
+    EXPECT_EQ(device.rounds, 10 + 4 + 1);
+    EXPECT_TRUE(ended.entrants.empty());
+    // It waits longer and longer for the disturbance to pass.
+    EXPECT_EQ(ended.waits,
+              (std::vector<absl::Duration>{
+                  absl::Milliseconds(20), absl::Milliseconds(40),
+                  absl::Milliseconds(80), absl::Milliseconds(160)}));
+  }
 }
 
 TEST(RaceTest, RoundsAtAnotherClockAreRepeated) {

@@ -336,6 +336,85 @@ TEST_F(SessionTest, AKernelThatFailsAfterTimingIsReplaced) {
   }
 }
 
+TEST_F(SessionTest, InterruptionsAreStoredAndBlameNobody) {
+  std::set<std::string> interrupted;
+  executor_->gate = [&](const TuningConfig& config, int64_t) {
+    GateResult result;
+    if (interrupted.insert(config.ToString()).second) {
+      result.interruptions = {"killed"};
+    }
+    return result;
+  };
+  executor_->interruption = [](int round) {
+    return round % 50 == 0 ? "killed in a round" : "";
+  };
+  ExpectSound(MustRun().table);
+  int64_t gates = 0;
+  int64_t rounds = 0;
+  for (const Trial& trial : store_) {
+    EXPECT_TRUE(trial.outcome == Outcome::kMeasured ||
+                trial.outcome == Outcome::kScreenedOut ||
+                trial.outcome == Outcome::kInterrupted);
+    gates += trial.detail == "killed";
+    rounds += trial.detail == "killed in a round";
+  }
+  EXPECT_EQ(gates, std::ssize(interrupted));
+  EXPECT_EQ(rounds, executor_->rounds / 50);
+  EXPECT_GT(rounds, 0);
+}
+
+TEST_F(SessionTest, CircumstancesAreNoReasonToLeaveAKernelOut) {
+  // In the first session one is interrupted again and again and one finds no
+  // memory; the second session tries both again.
+  std::map<std::string, Outcome> unlucky;
+  executor_->gate = [&](const TuningConfig& config, int64_t) {
+    GateResult result;
+    if (unlucky.empty()) {
+      unlucky[config.ToString()] = Outcome::kInterrupted;
+    } else if (unlucky.size() == 1) {
+      unlucky.emplace(config.ToString(), Outcome::kOutOfMemory);
+    }
+    const auto it = unlucky.find(config.ToString());
+    if (it != unlucky.end()) result.outcome = it->second;
+    return result;
+  };
+  MustRun();
+  ASSERT_EQ(unlucky.size(), 2u);
+  const auto measured = [&](const std::string& config) {
+    return std::count_if(store_.begin(), store_.end(), [&](const Trial& trial) {
+      return trial.config.ToString() == config && !trial.samples.empty();
+    });
+  };
+  for (const auto& [config, outcome] : unlucky) {
+    EXPECT_EQ(measured(config), 0);
+  }
+  NewExecutor(2);
+  MustRun();
+  for (const auto& [config, outcome] : unlucky) {
+    EXPECT_GT(measured(config), 0) << ToString(outcome);
+  }
+}
+
+TEST_F(SessionTest, ASharedOrThrottledDeviceGivesNoTable) {
+  options_.race.max_repeats = 2;
+  for (const bool shared : {false, true}) {
+    NewExecutor(3);
+    store_.clear();
+    const auto later = [](int round) { return round > 40; };
+    if (shared) {
+      executor_->foreign = later;
+    } else {
+      executor_->slowdown = later;
+    }
+    const absl::StatusOr<SessionResult> result = Run();
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable)
+        << result.status();
+    // What was measured before stays.
+    EXPECT_FALSE(store_.empty());
+    EXPECT_LE(executor_->rounds, 43);
+  }
+}
+
 TEST_F(SessionTest, AllCandidatesFailing) {
   compiler_.outcome = [](const TuningConfig&) {
     return Outcome::kCompileError;

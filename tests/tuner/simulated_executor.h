@@ -103,6 +103,13 @@ class SimulatedExecutor : public Executor {
       ++calls[{config.ToString(), request.m}];
     }
     result.slowed_down = slowdown && slowdown(rounds);
+    if (foreign && foreign(rounds)) result.foreign_processes = {77};
+    if (interruption) {
+      if (const std::string how = interruption(rounds); !how.empty()) {
+        result.interruptions = {how};
+        result.unpaired = true;
+      }
+    }
     if (after_call) after_call();
     return result;
   }
@@ -111,6 +118,9 @@ class SimulatedExecutor : public Executor {
   GateFn gate;
   std::function<Outcome(const TuningConfig&, int64_t m)> fault;
   std::function<bool(int round)> slowdown;
+  std::function<bool(int round)> foreign;
+  // How the worker ended in a round; empty when it did not.
+  std::function<std::string(int round)> interruption;
   std::function<void()> after_call;
   // What happened.
   int gates = 0;

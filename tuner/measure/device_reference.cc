@@ -113,4 +113,14 @@ absl::StatusOr<const DeviceReference::Rows*> DeviceReference::RowsFor(
   return &by_m_.emplace(m, std::move(result)).first->second;
 }
 
+std::vector<const DeviceBuffer*> DeviceReference::Buffers() const {
+  std::vector<const DeviceBuffer*> buffers;
+  for (const Chunk& chunk : chunks_) {
+    buffers.push_back(&chunk.reference);
+    buffers.push_back(&chunk.magnitude);
+  }
+  for (const auto& [m, rows] : by_m_) buffers.push_back(&rows.table);
+  return buffers;
+}
+
 }  // namespace hone

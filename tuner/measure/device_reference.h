@@ -37,6 +37,8 @@ class DeviceReference {
     DeviceBuffer table;
   };
   absl::StatusOr<const Rows*> RowsFor(int64_t m, StreamHandle stream);
+  // Every buffer so far. More may follow; none goes away.
+  std::vector<const DeviceBuffer*> Buffers() const;
 
  private:
   struct Chunk {

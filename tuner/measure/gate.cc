@@ -29,16 +29,21 @@ GateResult Failed(Outcome outcome, std::string detail) {
 // A launch or fault error as the candidate's outcome; other errors (no
 // memory, no device) are Hone's own.
 absl::StatusOr<GateResult> AsOutcome(const absl::Status& status) {
-  if (IsContextLost(status)) {
+  if (absl::IsAborted(status)) {
     return Failed(Outcome::kFault, std::string(status.message()));
   }
   if (absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status)) {
-    return Failed(Outcome::kLaunchError, std::string(status.message()));
+    return Failed(RefusalOf(status), std::string(status.message()));
   }
   return status;
 }
 
 }  // namespace
+
+Outcome RefusalOf(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? Outcome::kOutOfMemory
+                                           : Outcome::kLaunchError;
+}
 
 absl::StatusOr<GuardedBuffer> GuardedBuffer::Allocate(uint64_t bytes) {
   GuardedBuffer guarded;
@@ -170,6 +175,20 @@ absl::Status Gate::Poison(const LaunchPlan& plan, uint64_t output_bytes) {
   return absl::OkStatus();
 }
 
+absl::Status Gate::QueueHashes(const std::vector<const DeviceBuffer*>& inputs,
+                               size_t part) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const uint64_t words = inputs[i]->bytes() / sizeof(uint64_t);
+    if (words == 0) continue;
+    const DevicePtr sum =
+        hashes_.ptr() + (part * inputs.size() + i) * sizeof(uint64_t);
+    HONE_RETURN_IF_ERROR(LaunchHelper(helpers_->hash_words, StridingGrid(words),
+                                      256, stream_, inputs[i]->ptr(), words,
+                                      sum));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
                                        const LaunchPlan& plan,
                                        MmaInstruction mma, int64_t m) {
@@ -183,6 +202,17 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
   const uint64_t elements = static_cast<uint64_t>(m) * layer.n;
   const uint64_t output_bytes = elements * 2;
   HONE_RETURN_IF_ERROR(Poison(plan, output_bytes));
+  std::vector<const DeviceBuffer*> inputs = operands_->Buffers();
+  for (const DeviceBuffer* buffer : reference_->Buffers()) {
+    inputs.push_back(buffer);
+  }
+  std::vector<uint64_t> hashes(2 * inputs.size());
+  const uint64_t hash_bytes = hashes.size() * sizeof(uint64_t);
+  if (hashes_.bytes() < hash_bytes) {
+    HONE_ASSIGN_OR_RETURN(hashes_, DeviceBuffer::Allocate(2 * hash_bytes));
+  }
+  HONE_RETURN_IF_ERROR(Fill(hashes_.ptr(), 0, hash_bytes, stream_));
+  HONE_RETURN_IF_ERROR(QueueHashes(inputs, 0));
 
   for (const GuardedBuffer* output : {&first_, &second_}) {
     buffers->Bind(BufferRole::kC, output->ptr());
@@ -212,6 +242,7 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
         stream_, workspace_.ptr(), plan.workspace_zeroed_bytes, int32_t{0},
         zero_check));
   }
+  HONE_RETURN_IF_ERROR(QueueHashes(inputs, 1));
   const int parts = PartsPerRow(rows->rows.size());
   const uint64_t compare_bytes =
       rows->rows.size() * static_cast<uint64_t>(parts) * sizeof(RowComparison);
@@ -232,7 +263,17 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
       CopyToHost(found.data(), comparisons_.ptr(), compare_bytes, stream_));
   HONE_RETURN_IF_ERROR(
       CopyToHost(checks.data(), checks_.ptr(), checks_.bytes(), stream_));
+  HONE_RETURN_IF_ERROR(
+      CopyToHost(hashes.data(), hashes_.ptr(), hash_bytes, stream_));
   const auto& [repeat, guards, zeroed] = checks;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto [known, added] =
+        known_hashes_.try_emplace(inputs[i]->ptr(), hashes[i]);
+    if (known->second != hashes[i]) {
+      return absl::DataLossError(
+          "a kernel that ran earlier has overwritten operands or references");
+    }
+  }
 
   const ComparisonSummary summary = Summarize(found, parts, rows->rows);
   const std::string wrong = WhyWrong(
@@ -240,7 +281,11 @@ absl::StatusOr<GateResult> Gate::Check(FunctionHandle function,
   GateResult result;
   result.gate = GateKind::kDevice;
   result.error = summary.error;
-  if (guards.unequal > 0) {
+  if (!std::equal(hashes.begin(), hashes.begin() + inputs.size(),
+                  hashes.begin() + inputs.size())) {
+    result.outcome = Outcome::kGuardOverwritten;
+    result.detail = "operands or references were overwritten";
+  } else if (guards.unequal > 0) {
     result.outcome = Outcome::kGuardOverwritten;
     result.detail = absl::StrCat(guards.unequal,
                                  " bytes around outputs and workspace were "

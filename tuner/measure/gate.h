@@ -5,12 +5,16 @@
 // two outputs: the first is compared with the reference (see
 // device_reference.h for the rows; NaNs are looked for in every element), both
 // must be equal bit for bit, the patterns must be intact, and the part of the
-// workspace that kernels must leave zero must be zero.
+// workspace that kernels must leave zero must be zero. The operands and the
+// reference must still hash to what they were: a kernel that writes there would
+// make right ones after it look wrong.
 #ifndef HONE_TUNER_MEASURE_GATE_H_
 #define HONE_TUNER_MEASURE_GATE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +29,10 @@
 #include "tuner/measure/operands.h"
 
 namespace hone {
+
+// The outcome of a candidate that the driver refuses to load or launch with
+// this status.
+Outcome RefusalOf(const absl::Status& status);
 
 // Device memory between two guard zones.
 class GuardedBuffer {
@@ -77,7 +85,8 @@ class Gate {
 
   // Checks one kernel, whose products `mma` sums, at m ≤ max_m. A kernel that
   // cannot be launched or is wrong is a result; so is a fault (kFault), after
-  // which the context is lost.
+  // which the context is lost. DataLoss: an earlier kernel has overwritten the
+  // operands or the reference, and the context is of no more use.
   absl::StatusOr<GateResult> Check(FunctionHandle function,
                                    const LaunchPlan& plan, MmaInstruction mma,
                                    int64_t m);
@@ -91,6 +100,9 @@ class Gate {
        DeviceReference& reference, StreamHandle stream);
 
   absl::Status Poison(const LaunchPlan& plan, uint64_t output_bytes);
+  // Queues hashes of `inputs`, into the `part`th part of hashes_.
+  absl::Status QueueHashes(const std::vector<const DeviceBuffer*>& inputs,
+                           size_t part);
 
   const HelperKernels* helpers_;
   Problem problem_;
@@ -103,6 +115,10 @@ class Gate {
   DeviceBuffer comparisons_;
   // CheckResult[3]: repeat, guards, zeroed workspace.
   DeviceBuffer checks_;
+  // What each buffer of operands and reference hashed to when it was new.
+  std::map<DevicePtr, uint64_t> known_hashes_;
+  // Of all of them before the kernel ran, then after it.
+  DeviceBuffer hashes_;
 };
 
 }  // namespace hone

@@ -1,5 +1,7 @@
 #include "tuner/measure/gpu_measurer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +26,9 @@ constexpr int kSettleAttempts = 40;
 constexpr absl::Duration kSettlePause = absl::Milliseconds(50);
 
 constexpr uint32_t kSentinelThreads = 256;
+
+// How often NVML is asked who else computes on the device.
+constexpr absl::Duration kForeignPeriod = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -149,7 +154,7 @@ absl::StatusOr<GateResult> GpuMeasurer::Gate(int candidate, int64_t m) {
   if (!prepared.ok()) {
     if (IsContextLost(prepared.status())) return prepared.status();
     GateResult refused;
-    refused.outcome = Outcome::kLaunchError;
+    refused.outcome = RefusalOf(prepared.status());
     refused.detail = std::string(prepared.status().message());
     return refused;
   }
@@ -182,7 +187,7 @@ absl::StatusOr<RoundResult> GpuMeasurer::Round(const RoundRequest& request) {
   // Loading and growing the workspace wait for the device: not in the round.
   std::vector<std::pair<Loaded*, const LaunchPlan*>> calls(count);
   const auto refuse = [&](size_t i, const absl::Status& status) {
-    result.entries[i].outcome = Outcome::kLaunchError;
+    result.entries[i].outcome = RefusalOf(status);
     result.entries[i].detail = std::string(status.message());
   };
   for (size_t i = 0; i < count; ++i) {
@@ -238,6 +243,7 @@ absl::StatusOr<RoundResult> GpuMeasurer::Round(const RoundRequest& request) {
       nvml_ == nullptr ? std::nullopt : nvml_->CurrentClockEvents();
   result.slowed_down =
       last_clock_events_.has_value() && last_clock_events_->slowdown;
+  result.foreign_processes = ForeignProcesses();
   HONE_ASSIGN_OR_RETURN(const std::vector<KernelTime> times,
                         timer_->Collect(launches));
   HONE_ASSIGN_OR_RETURN(const std::vector<int64_t> clocks,
@@ -250,6 +256,16 @@ absl::StatusOr<RoundResult> GpuMeasurer::Round(const RoundRequest& request) {
     sample.round = request.round;
   }
   return result;
+}
+
+std::vector<int64_t> GpuMeasurer::ForeignProcesses() {
+  if (nvml_ == nullptr || absl::Now() - foreign_asked_ < kForeignPeriod) {
+    return foreign_;
+  }
+  foreign_asked_ = absl::Now();
+  foreign_ = OthersThan(
+      getpid(), nvml_->ComputeProcesses().value_or(std::vector<int64_t>()));
+  return foreign_;
 }
 
 absl::Status GpuMeasurer::Settle() {

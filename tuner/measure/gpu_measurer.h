@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "kernels/codegen/launch_plan.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
@@ -111,6 +112,8 @@ class GpuMeasurer {
   absl::StatusOr<std::pair<Loaded*, const LaunchPlan*>> Prepare(int candidate,
                                                                 int64_t m);
 
+  // Others that compute on the device, as of a moment ago.
+  std::vector<int64_t> ForeignProcesses();
   // Waits until the SM clock is near its highest, or long enough.
   absl::Status Settle();
 
@@ -125,6 +128,8 @@ class GpuMeasurer {
   std::optional<L2Flush> flush_;
   std::unique_ptr<Session> session_;
   std::optional<ClockEvents> last_clock_events_;
+  std::vector<int64_t> foreign_;
+  absl::Time foreign_asked_ = absl::InfinitePast();
 };
 
 }  // namespace hone

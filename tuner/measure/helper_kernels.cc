@@ -44,6 +44,7 @@ absl::StatusOr<HelperKernels> HelperKernels::Load(absl::string_view cubin) {
       {"hone_compare", &k.compare},
       {"hone_check_repeat", &k.check_repeat},
       {"hone_check_bytes", &k.check_bytes},
+      {"hone_hash_words", &k.hash_words},
       {"hone_sentinel", &k.sentinel},
   };
   for (const auto& [name, function] : functions) {

@@ -30,6 +30,7 @@ class HelperKernels {
   FunctionHandle compare = nullptr;
   FunctionHandle check_repeat = nullptr;
   FunctionHandle check_bytes = nullptr;
+  FunctionHandle hash_words = nullptr;
   FunctionHandle sentinel = nullptr;
 
  private:

@@ -179,6 +179,13 @@ absl::StatusOr<DevicePtr> Operands::AScales(int64_t m, StreamHandle stream) {
   return found->second.ptr();
 }
 
+std::vector<const DeviceBuffer*> Operands::Buffers() const {
+  std::vector<const DeviceBuffer*> buffers = {&a_, &a_scales_, &b_, &scales_,
+                                              &bias_};
+  for (const auto& [m, scales] : by_m_) buffers.push_back(&scales);
+  return buffers;
+}
+
 generator::InputScales Operands::RowScales() const {
   const LayerConfig& layer = problem_.layer;
   generator::InputScales scales = {};

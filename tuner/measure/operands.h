@@ -62,6 +62,8 @@ class Operands {
   generator::InputScales RowScales() const;
   // 0 without a bias.
   DevicePtr bias() const { return bias_.ptr(); }
+  // Every buffer so far. More may follow; none goes away.
+  std::vector<const DeviceBuffer*> Buffers() const;
   uint64_t b_bytes() const { return b_.bytes(); }
   uint64_t scale_bytes() const { return scales_.bytes(); }
 

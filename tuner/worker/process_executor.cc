@@ -41,6 +41,10 @@ absl::StatusOr<std::unique_ptr<ProcessExecutor>> ProcessExecutor::Create(
   return executor;
 }
 
+ProcessExecutor::~ProcessExecutor() {
+  if (worker_ != nullptr) worker_->Kill(options_.reap_deadline);
+}
+
 absl::Status ProcessExecutor::StartWorker() {
   HONE_ASSIGN_OR_RETURN(worker_, WorkerProcess::Spawn(options_.command));
   const bool first = workers_started_++ == 0;
@@ -63,51 +67,109 @@ absl::Status ProcessExecutor::StartWorker() {
   return absl::OkStatus();
 }
 
+absl::Status ProcessExecutor::Usable() const {
+  absl::MutexLock lock(&mutex_);
+  return quarantine_;
+}
+
+void ProcessExecutor::Quarantine(const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  quarantine_ = absl::UnavailableError(
+      absl::StrCat("device ", device_.uuid, " is in quarantine: ", why,
+                   "; restart honed once it works again"));
+}
+
+absl::Status ProcessExecutor::Discard() {
+  begun_ = false;
+  prepared_.clear();
+  for (Known& known : candidates_) known.remote = -1;
+  if (worker_ == nullptr) return Usable();
+  if (!worker_->Kill(options_.reap_deadline)) {
+    Quarantine(absl::StrCat("its worker, process ", worker_->pid(),
+                            ", was killed and has not ended after ",
+                            absl::FormatDuration(options_.reap_deadline)));
+  }
+  worker_ = nullptr;
+  return Usable();
+}
+
 absl::StatusOr<v1::WorkerResponse> ProcessExecutor::Ask(
     const v1::WorkerRequest& request, absl::Duration deadline) {
   absl::StatusOr<v1::WorkerResponse> response =
       worker_->Call(request, absl::Now() + deadline);
-  if (!response.ok()) {
-    worker_ = nullptr;
-    return absl::UnavailableError(response.status().message());
+  if (response.ok() && !response->context_lost()) {
+    HONE_RETURN_IF_ERROR(StatusOf(*response));
+    return response;
   }
-  if (response->context_lost()) worker_ = nullptr;
-  HONE_RETURN_IF_ERROR(StatusOf(*response));
-  return response;
-}
-
-absl::Status ProcessExecutor::SendBegin() {
-  v1::WorkerRequest request;
-  v1::WorkerBeginRequest* begin = request.mutable_begin();
-  begin->set_problem(setup_->problem.ToString());
-  begin->set_max_m(setup_->max_m);
-  begin->set_seed(setup_->seed);
-  return Ask(request, options_.setup_deadline).status();
+  const absl::Status lost = absl::UnavailableError(
+      response.ok() ? response->message() : response.status().message());
+  HONE_RETURN_IF_ERROR(Discard());
+  return lost;
 }
 
 absl::Status ProcessExecutor::Replace() {
-  HONE_RETURN_IF_ERROR(quarantine_);
+  HONE_RETURN_IF_ERROR(Discard());
   absl::Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    worker_ = nullptr;
-    prepared_.clear();
-    for (Known& known : candidates_) known.remote = -1;
     status = StartWorker();
-    if (!status.ok()) continue;
-    v1::WorkerRequest sentinel;
-    sentinel.mutable_sentinel();
-    status = Ask(sentinel, options_.sentinel_deadline).status();
-    if (!status.ok()) continue;
-    // What belongs to the problem is not the device's fault.
-    return setup_.has_value() ? SendBegin() : absl::OkStatus();
+    if (status.ok()) {
+      v1::WorkerRequest sentinel;
+      sentinel.mutable_sentinel();
+      status = Ask(sentinel, options_.sentinel_deadline).status();
+      if (status.ok()) return status;
+    }
+    HONE_RETURN_IF_ERROR(Discard());
   }
-  worker_ = nullptr;
-  quarantine_ = absl::UnavailableError(absl::StrCat(
-      "device ", device_.uuid, " is in quarantine: ", kAttempts,
-      " workers in a row did not start or failed the sentinel kernel; the last "
-      "one: ",
-      status.message()));
-  return quarantine_;
+  Quarantine(absl::StrCat(kAttempts,
+                          " workers in a row did not start or failed the "
+                          "sentinel kernel; the last one: ",
+                          status.message()));
+  return Usable();
+}
+
+absl::Status ProcessExecutor::Supply(absl::Span<const int> candidates,
+                                     int64_t prepare_m) {
+  if (setup_.has_value() && !begun_) {
+    v1::WorkerRequest request;
+    v1::WorkerBeginRequest* begin = request.mutable_begin();
+    begin->set_problem(setup_->problem.ToString());
+    begin->set_max_m(setup_->max_m);
+    begin->set_seed(setup_->seed);
+    HONE_RETURN_IF_ERROR(Ask(request, options_.setup_deadline).status());
+    begun_ = true;
+  }
+  for (const int index : candidates) {
+    Known& known = candidates_[static_cast<size_t>(index)];
+    if (known.remote >= 0) continue;
+    v1::WorkerRequest request;
+    request.mutable_add()->set_config(known.candidate.config.ToString());
+    request.mutable_add()->set_cubin(known.candidate.cubin);
+    HONE_ASSIGN_OR_RETURN(const v1::WorkerResponse response,
+                          Ask(request, options_.setup_deadline));
+    known.remote = response.candidate();
+  }
+  if (prepare_m > 0 && !prepared_.contains(prepare_m)) {
+    v1::WorkerRequest request;
+    request.mutable_prepare()->set_m(prepare_m);
+    HONE_RETURN_IF_ERROR(Ask(request, options_.setup_deadline).status());
+    prepared_.insert(prepare_m);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProcessExecutor::Ready(absl::Span<const int> candidates,
+                                    int64_t prepare_m) {
+  absl::Status status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    HONE_RETURN_IF_ERROR(Usable());
+    if (worker_ == nullptr) HONE_RETURN_IF_ERROR(Replace());
+    status = Supply(candidates, prepare_m);
+    // Either it is done, or the worker answered that it cannot be.
+    if (worker_ != nullptr) return status;
+    HONE_RETURN_IF_ERROR(Usable());
+    interruptions_.push_back(std::string(status.message()));
+  }
+  return status;
 }
 
 absl::StatusOr<ProcessExecutor::Exchange> ProcessExecutor::Risk(
@@ -115,34 +177,37 @@ absl::StatusOr<ProcessExecutor::Exchange> ProcessExecutor::Risk(
   Exchange exchange;
   absl::StatusOr<v1::WorkerResponse> response =
       worker_->Call(request, absl::Now() + deadline);
-  if (!response.ok()) {
-    exchange.failure = FailureOf(response.status(), deadline);
-  } else if (response->context_lost()) {
-    exchange.failure =
-        FailureOf(absl::AbortedError(response->message()), deadline);
-  } else {
+  if (response.ok() && !response->context_lost()) {
     HONE_RETURN_IF_ERROR(StatusOf(*response));
     exchange.response = *std::move(response);
     return exchange;
   }
+  const absl::Status lost =
+      response.ok() ? StatusOf(*response) : response.status();
+  if (absl::IsCancelled(lost) || (response.ok() && absl::IsDataLoss(lost))) {
+    exchange.interruption = std::string(lost.message());
+  } else {
+    exchange.failure = FailureOf(lost, deadline);
+  }
+  // Before anybody is blamed: the device must still work.
   HONE_RETURN_IF_ERROR(Replace());
   return exchange;
 }
 
 absl::Status ProcessExecutor::Begin(const Problem& problem, int64_t max_m,
                                     uint64_t seed) {
-  HONE_RETURN_IF_ERROR(quarantine_);
   candidates_.clear();
   prepared_.clear();
+  begun_ = false;
   setup_ = Setup{problem, max_m, seed};
-  absl::Status status = worker_ == nullptr ? Replace() : SendBegin();
+  absl::Status status = Ready({}, 0);
   // A worker that could not do it is not what the next problem inherits.
   if (!status.ok()) setup_.reset();
   return status;
 }
 
 absl::StatusOr<int> ProcessExecutor::Add(const Candidate& candidate) {
-  HONE_RETURN_IF_ERROR(quarantine_);
+  HONE_RETURN_IF_ERROR(Usable());
   if (!setup_.has_value()) {
     return absl::FailedPreconditionError("Begin() must come before Add()");
   }
@@ -162,60 +227,54 @@ absl::Status ProcessExecutor::CheckIndex(int candidate) const {
       absl::StrCat("there is no candidate ", candidate));
 }
 
-absl::Status ProcessExecutor::Ready(int candidate) {
-  HONE_RETURN_IF_ERROR(quarantine_);
-  if (worker_ == nullptr) HONE_RETURN_IF_ERROR(Replace());
-  Known& known = candidates_[static_cast<size_t>(candidate)];
-  if (known.remote >= 0) return absl::OkStatus();
-  v1::WorkerRequest request;
-  request.mutable_add()->set_config(known.candidate.config.ToString());
-  request.mutable_add()->set_cubin(known.candidate.cubin);
-  HONE_ASSIGN_OR_RETURN(const v1::WorkerResponse response,
-                        Ask(request, options_.setup_deadline));
-  known.remote = response.candidate();
-  return absl::OkStatus();
-}
-
 absl::StatusOr<GateResult> ProcessExecutor::Gate(int candidate, int64_t m,
                                                  absl::Duration deadline) {
   HONE_RETURN_IF_ERROR(CheckIndex(candidate));
   Known& known = candidates_[static_cast<size_t>(candidate)];
   if (known.bad.has_value()) return *known.bad;
-  HONE_RETURN_IF_ERROR(Ready(candidate));
-  if (!prepared_.contains(m)) {
-    v1::WorkerRequest prepare;
-    prepare.mutable_prepare()->set_m(m);
-    HONE_RETURN_IF_ERROR(Ask(prepare, options_.setup_deadline).status());
-    prepared_.insert(m);
+  for (int attempt = 1;; ++attempt) {
+    HONE_RETURN_IF_ERROR(Ready({candidate}, m));
+    v1::WorkerRequest request;
+    request.mutable_gate()->set_candidate(known.remote);
+    request.mutable_gate()->set_m(m);
+    HONE_ASSIGN_OR_RETURN(Exchange exchange, Risk(request, deadline));
+    GateResult result;
+    if (exchange.interruption.has_value()) {
+      if (attempt < kAttempts) {
+        interruptions_.push_back(*exchange.interruption);
+        continue;
+      }
+      result.outcome = Outcome::kInterrupted;
+      result.detail = *exchange.interruption;
+    } else if (exchange.failure.has_value()) {
+      known.bad = result = *exchange.failure;
+    } else if (absl::StatusOr<GateResult> said =
+                   FromWire(exchange.response.gate());
+               said.ok()) {
+      result = *std::move(said);
+    } else {
+      HONE_RETURN_IF_ERROR(Replace());
+      known.bad = result = FailureOf(said.status(), deadline);
+    }
+    result.interruptions = TakeInterruptions();
+    return result;
   }
-  v1::WorkerRequest request;
-  request.mutable_gate()->set_candidate(known.remote);
-  request.mutable_gate()->set_m(m);
-  HONE_ASSIGN_OR_RETURN(Exchange exchange, Risk(request, deadline));
-  if (!exchange.failure.has_value()) {
-    absl::StatusOr<GateResult> result = FromWire(exchange.response.gate());
-    if (result.ok()) return result;
-    exchange.failure = FailureOf(result.status(), deadline);
-    HONE_RETURN_IF_ERROR(Replace());
-  }
-  known.bad = exchange.failure;
-  return *known.bad;
 }
 
 absl::StatusOr<ProcessExecutor::Exchange> ProcessExecutor::TryRound(
     const RoundRequest& request, absl::Duration deadline, RoundResult& result) {
+  HONE_RETURN_IF_ERROR(Ready(request.order, 0));
   v1::WorkerRequest message;
   v1::WorkerRoundRequest* round = message.mutable_round();
   round->set_m(request.m);
   round->set_round(request.round);
   for (const int candidate : request.order) {
-    HONE_RETURN_IF_ERROR(Ready(candidate));
-  }
-  for (const int candidate : request.order) {
     round->add_order(candidates_[static_cast<size_t>(candidate)].remote);
   }
   HONE_ASSIGN_OR_RETURN(Exchange exchange, Risk(message, deadline));
-  if (exchange.failure.has_value()) return exchange;
+  if (exchange.failure.has_value() || exchange.interruption.has_value()) {
+    return exchange;
+  }
   absl::StatusOr<RoundResult> parsed =
       FromWire(exchange.response.round(), request.round);
   if (parsed.ok() && parsed->entries.size() == request.order.size()) {
@@ -254,26 +313,36 @@ absl::StatusOr<RoundResult> ProcessExecutor::Round(const RoundRequest& request,
   RoundResult timed;
   HONE_ASSIGN_OR_RETURN(const Exchange together,
                         TryRound(alive, deadline, timed));
-  if (!together.failure.has_value()) {
+  if (together.interruption.has_value()) {
+    // Nobody is to blame: the caller repeats the round.
+    interruptions_.push_back(*together.interruption);
+    result.unpaired = true;
+  } else if (!together.failure.has_value()) {
     for (size_t j = 0; j < places.size(); ++j) {
       result.entries[places[j]] = std::move(timed.entries[j]);
     }
     result.slowed_down = timed.slowed_down;
-    return result;
-  }
-  // One of them cost the worker; alone, it shows which.
-  result.slowed_down = true;
-  for (const size_t place : places) {
-    RoundRequest alone = request;
-    alone.order = {request.order[place]};
-    HONE_ASSIGN_OR_RETURN(const Exchange one, TryRound(alone, deadline, timed));
-    if (one.failure.has_value()) {
-      candidates_[static_cast<size_t>(request.order[place])].bad = one.failure;
-      fail(place, *one.failure);
-    } else {
-      result.entries[place] = std::move(timed.entries[0]);
+    result.foreign_processes = std::move(timed.foreign_processes);
+  } else {
+    // One of them cost the worker; alone, it shows which.
+    result.unpaired = true;
+    for (const size_t place : places) {
+      RoundRequest alone = request;
+      alone.order = {request.order[place]};
+      HONE_ASSIGN_OR_RETURN(const Exchange one,
+                            TryRound(alone, deadline, timed));
+      if (one.interruption.has_value()) {
+        interruptions_.push_back(*one.interruption);
+      } else if (one.failure.has_value()) {
+        candidates_[static_cast<size_t>(request.order[place])].bad =
+            one.failure;
+        fail(place, *one.failure);
+      } else {
+        result.entries[place] = std::move(timed.entries[0]);
+      }
     }
   }
+  result.interruptions = TakeInterruptions();
   return result;
 }
 

@@ -4,8 +4,17 @@
 // reaped, another is started, the device is checked with a sentinel kernel, the
 // problem is set up again, and the other candidates are handed over again when
 // they are next used. The culprit's outcome is remembered and it is never sent
-// again. When three workers in a row do not start or pass the sentinel, the
-// device is quarantined: every call returns Unavailable from then on.
+// again.
+//
+// A worker that ends by what is not the candidate's doing (somebody's SIGKILL,
+// an ECC error, inputs that an earlier candidate overwrote, a death between two
+// calls) is replaced too, but the call is made again; the result says what
+// happened. A candidate that this befalls three times in a row is
+// kInterrupted.
+//
+// When three workers in a row do not start or pass the sentinel, or when one
+// cannot be reaped, the device is quarantined: every call returns Unavailable
+// from then on.
 #ifndef HONE_TUNER_WORKER_PROCESS_EXECUTOR_H_
 #define HONE_TUNER_WORKER_PROCESS_EXECUTOR_H_
 
@@ -14,11 +23,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tuner/executor.h"
 #include "tuner/worker/worker_process.h"
 
@@ -35,7 +48,11 @@ class ProcessExecutor : public Executor {
     // For operands, references and the hand-over of a candidate.
     absl::Duration setup_deadline = absl::Seconds(120);
     absl::Duration sentinel_deadline = absl::Seconds(60);
+    // Until a killed worker must have ended.
+    absl::Duration reap_deadline = absl::Seconds(10);
   };
+
+  ~ProcessExecutor() override;
 
   // Starts a worker and asks it for its device. The worker makes no CUDA
   // context before the first Begin(). Unavailable without a usable GPU.
@@ -50,6 +67,9 @@ class ProcessExecutor : public Executor {
   }
   // Workers started so far.
   int64_t workers_started() const { return workers_started_; }
+  // The present worker; 0 when there is none.
+  pid_t worker_pid() const { return worker_ == nullptr ? 0 : worker_->pid(); }
+  absl::Status Usable() const override;
 
   absl::Status Begin(const Problem& problem, int64_t max_m,
                      uint64_t seed) override;
@@ -57,7 +77,7 @@ class ProcessExecutor : public Executor {
   absl::StatusOr<GateResult> Gate(int candidate, int64_t m,
                                   absl::Duration deadline) override;
   // A round in which a worker was lost is run again candidate by candidate to
-  // find the culprit; its samples are then not paired, so slowed_down is set.
+  // find the culprit; its samples are then unpaired.
   absl::StatusOr<RoundResult> Round(const RoundRequest& request,
                                     absl::Duration deadline) override;
 
@@ -74,27 +94,39 @@ class ProcessExecutor : public Executor {
     // Why it is never sent again.
     std::optional<GateResult> bad;
   };
-  // What a call that may cost the worker gave: a response, or how it failed.
-  // After a failure the worker has been replaced.
+  // What a call that may cost the worker gave: a response, or how the candidate
+  // failed, or what else ended the worker. After either of the latter the
+  // worker has been replaced.
   struct Exchange {
     std::optional<GateResult> failure;
+    std::optional<std::string> interruption;
     v1::WorkerResponse response;
   };
 
   explicit ProcessExecutor(Options options) : options_(std::move(options)) {}
 
   absl::Status StartWorker();
-  // Kills the worker, if any, and makes another one ready.
+  // Kills the worker, if any; the quarantine when it cannot be reaped.
+  absl::Status Discard();
+  void Quarantine(const std::string& why);
+  // Kills the worker, if any, and starts another one that passes the sentinel.
   absl::Status Replace();
-  absl::Status SendBegin();
-  // A request that involves no candidate's kernel: its failure is Hone's.
+  // A request that involves no candidate's kernel: its failure is Hone's. When
+  // it costs the worker, that is discarded.
   absl::StatusOr<v1::WorkerResponse> Ask(const v1::WorkerRequest& request,
                                          absl::Duration deadline);
   absl::StatusOr<Exchange> Risk(const v1::WorkerRequest& request,
                                 absl::Duration deadline);
-  // Makes sure that there is a worker and that it has the candidate.
-  absl::Status Ready(int candidate);
+  // Makes sure that there is a worker that knows the problem and the
+  // candidates, and has the reference at M = prepare_m unless that is 0.
+  absl::Status Ready(absl::Span<const int> candidates, int64_t prepare_m);
+  // Asks the present worker for what it lacks of that.
+  absl::Status Supply(absl::Span<const int> candidates, int64_t prepare_m);
   absl::Status CheckIndex(int candidate) const;
+  std::vector<std::string> TakeInterruptions() {
+    return std::exchange(interruptions_, {});
+  }
+  // One round of candidates that are not bad: the result, or how it failed.
   absl::StatusOr<Exchange> TryRound(const RoundRequest& request,
                                     absl::Duration deadline,
                                     RoundResult& result);
@@ -104,12 +136,17 @@ class ProcessExecutor : public Executor {
   std::vector<int64_t> foreign_processes_;
   std::unique_ptr<WorkerProcess> worker_;
   int64_t workers_started_ = 0;
+  mutable absl::Mutex mutex_;
   // Why the device is in quarantine; OK while it is not.
-  absl::Status quarantine_;
+  absl::Status quarantine_ ABSL_GUARDED_BY(mutex_);
   std::optional<Setup> setup_;
+  // Whether the present worker knows the problem.
+  bool begun_ = false;
   std::vector<Known> candidates_;
   // The M whose reference the present worker has.
   std::set<int64_t> prepared_;
+  // Not yet reported.
+  std::vector<std::string> interruptions_;
 };
 
 }  // namespace hone

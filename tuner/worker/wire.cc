@@ -105,11 +105,14 @@ v1::WorkerRoundResult ToWire(const RoundResult& result) {
     out->set_sm_clock_khz(entry.sample.sm_clock_khz);
   }
   p.set_slowed_down(result.slowed_down);
+  for (const int64_t pid : result.foreign_processes) {
+    p.add_foreign_processes(pid);
+  }
   return p;
 }
 
 absl::StatusOr<RoundResult> FromWire(const v1::WorkerRoundResult& p,
-                                      int32_t round) {
+                                     int32_t round) {
   RoundResult result;
   for (const v1::WorkerRoundResult::Entry& in : p.entries()) {
     RoundResult::Entry entry;
@@ -121,6 +124,8 @@ absl::StatusOr<RoundResult> FromWire(const v1::WorkerRoundResult& p,
     result.entries.push_back(std::move(entry));
   }
   result.slowed_down = p.slowed_down();
+  result.foreign_processes.assign(p.foreign_processes().begin(),
+                                  p.foreign_processes().end());
   return result;
 }
 

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +33,12 @@ std::string DescribeEnd(int status) {
   return "ended";
 }
 
+// Signals that a process gets from others, not for what it does.
+bool SaysNothing(int signal) {
+  return signal == SIGKILL || signal == SIGTERM || signal == SIGINT ||
+         signal == SIGHUP || signal == SIGQUIT;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(
@@ -48,6 +56,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, sockets[1], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, sockets[1], STDOUT_FILENO);
+  // A worker that cannot be killed must not hold a lock or a port of ours.
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP |
@@ -78,54 +88,80 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(
   return std::unique_ptr<WorkerProcess>(new WorkerProcess(pid, sockets[0]));
 }
 
-WorkerProcess::~WorkerProcess() { Kill(); }
+WorkerProcess::~WorkerProcess() {
+  if (!Reap() && (killed_ || !Kill())) {
+    std::thread([pid = pid_] {
+      while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }).detach();
+  }
+  close(fd_);
+}
 
-std::string WorkerProcess::Kill() {
-  if (reaped_) return end_;
-  // The child closed or died; or it is killed here. The group holds whatever
-  // it may have started.
+bool WorkerProcess::Reap() {
+  if (reaped_) return true;
+  // Its id stays taken until it is reaped, so that no stranger's group is
+  // killed.
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info,
+             WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid != pid_) {
+    return false;
+  }
   kill(-pid_, SIGKILL);
-  kill(pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   reaped_ = true;
   end_ = DescribeEnd(status);
-  close(fd_);
-  return end_;
+  interrupted_ =
+      !killed_ && WIFSIGNALED(status) && SaysNothing(WTERMSIG(status));
+  return true;
 }
 
-absl::Status WorkerProcess::Explain(const absl::Status& status) {
-  if (!absl::IsUnavailable(status)) return status;
-  // It closed its socket: give it a moment to end by itself, so that the
-  // status is its own and not that of our SIGKILL.
-  for (int i = 0; i < 50 && !reaped_; ++i) {
-    int end = 0;
-    if (waitpid(pid_, &end, WNOHANG) == pid_) {
-      // Others of its group, if any.
-      kill(-pid_, SIGKILL);
-      reaped_ = true;
-      end_ = DescribeEnd(end);
-      close(fd_);
-      break;
-    }
-    absl::SleepFor(absl::Milliseconds(10));
+bool WorkerProcess::AwaitEnd(absl::Duration patience) {
+  const absl::Time deadline = absl::Now() + patience;
+  absl::Duration pause = absl::Microseconds(100);
+  while (!Reap()) {
+    if (absl::Now() >= deadline) return false;
+    absl::SleepFor(pause);
+    pause = std::min(pause * 2, absl::Milliseconds(10));
   }
-  return absl::UnavailableError(absl::StrCat("the worker ", Kill()));
+  return true;
+}
+
+bool WorkerProcess::Kill(absl::Duration patience) {
+  if (Reap()) return true;
+  killed_ = true;
+  // The group holds whatever it may have started.
+  kill(-pid_, SIGKILL);
+  kill(pid_, SIGKILL);
+  return AwaitEnd(patience);
+}
+
+absl::Status WorkerProcess::Explain() {
+  // It gets a moment to end by itself, so that the status is its own and not
+  // that of our SIGKILL.
+  if (!AwaitEnd(absl::Milliseconds(500)) && !Kill()) {
+    return absl::UnavailableError("the worker closed its socket");
+  }
+  const std::string message = absl::StrCat("the worker ", end_);
+  return interrupted_ ? absl::CancelledError(message)
+                      : absl::UnavailableError(message);
 }
 
 absl::StatusOr<v1::WorkerResponse> WorkerProcess::Call(
     v1::WorkerRequest request, absl::Time deadline) {
-  if (reaped_) {
-    return absl::UnavailableError(absl::StrCat("the worker ", end_));
-  }
+  if (Reap()) return Explain();
   request.set_id(next_id_++);
   if (absl::Status sent = SendFrame(fd_, request.SerializeAsString(), deadline);
       !sent.ok()) {
-    return Explain(sent);
+    return absl::IsUnavailable(sent) ? Explain() : sent;
   }
   const absl::StatusOr<std::string> frame = ReceiveFrame(fd_, deadline);
-  if (!frame.ok()) return Explain(frame.status());
+  if (!frame.ok()) {
+    return absl::IsUnavailable(frame.status()) ? Explain() : frame.status();
+  }
   v1::WorkerResponse response;
   if (!response.ParseFromString(*frame) || response.id() != request.id()) {
     return absl::DataLossError("the worker's answer makes no sense");

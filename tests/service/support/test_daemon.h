@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,11 @@ class TestDaemon {
         }) {
     Start(can_tune, max_queued);
   }
+  // With a device of the test's own.
+  explicit TestDaemon(DeviceBackend backend)
+      : log_([](absl::string_view) {}), device_(backend.device) {
+    Serve(std::move(backend), 64);
+  }
 
   void Start(bool can_tune = true, int max_queued = 64) {
     DeviceBackend backend;
@@ -76,6 +82,9 @@ class TestDaemon {
       backend.can_tune = WithReason(
           absl::FailedPreconditionError("no CUDA driver"), "NO_DEVICE");
     }
+    Serve(std::move(backend), max_queued);
+  }
+  void Serve(DeviceBackend backend, int max_queued) {
     DaemonOptions options;
     options.listen = "unix:" + (folder_ / "run/honed.sock");
     options.database = folder_ / "db/hone.db";
@@ -100,6 +109,7 @@ class TestDaemon {
   SimulatedExecutor& executor() { return *executor_; }
   FakeCompiler& compiler() { return *compiler_; }
   const TempFolder& folder() const { return folder_; }
+  const std::optional<DeviceSpec>& device() const { return device_; }
 
   // Holds the simulated GPU at its next call, or after some more, until
   // Release().
@@ -188,6 +198,7 @@ class TestDaemon {
   bool waiting_ = false;
   std::vector<std::string> lines_;
   Logger log_;
+  std::optional<DeviceSpec> device_;
   SimulatedExecutor* executor_ = nullptr;
   FakeCompiler* compiler_ = nullptr;
   std::unique_ptr<Daemon> daemon_;

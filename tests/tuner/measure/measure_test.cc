@@ -307,6 +307,58 @@ TEST(HelperKernelsTest, MakeTheHostsOperandsAndTheOraclesResults) {
   }
 }
 
+// The hash that shows whether operands were overwritten, on the emulator.
+TEST(HelperKernelsTest, AHashOfWordsShowsEveryBit) {
+  const auto nvrtc = Nvrtc::Create(LibrarySearchFromEnvironment(std::getenv));
+  ASSERT_TRUE(nvrtc.ok()) << nvrtc.status();
+  CompileRequest request;
+  request.source = absl::StrCat(
+      absl::StrReplaceAll(HelperSource(),
+                          {{"__noinline__", "inline"},
+                           {"extern \"C\" __global__ void hone_hash_words(",
+                            "__device__ void hone_hash_words("}}),
+      "extern \"C\" __global__ void hash(const U64* b, U64* c, int words) {\n"
+      "  hone_hash_words(b, words, c);\n}\n");
+  request.arch = "sm_80";
+  const auto compiled = (*nvrtc)->Compile(request);
+  ASSERT_TRUE(compiled.ok() && compiled->ok()) << compiled->log;
+  const auto module = emulator::Module::Parse(compiled->ptx);
+  ASSERT_TRUE(module.ok()) << module.status();
+  std::vector<uint64_t> words(1000, 0);
+  words[17] = 3;
+  const auto hash = [&](uint32_t ctas) {
+    LaunchPlan plan;
+    plan.kernel_name = "hash";
+    plan.grid.x = ctas;
+    plan.block.x = 256;
+    plan.args = {{LaunchArg::Kind::kBuffer, BufferRole::kB, 0},
+                 {LaunchArg::Kind::kBuffer, BufferRole::kC, 0},
+                 {LaunchArg::Kind::kInt32, BufferRole::kA, 1000}};
+    uint64_t sum = 0;
+    emulator::Bindings bindings;
+    bindings[BufferRole::kB] = {reinterpret_cast<std::byte*>(words.data()),
+                                words.size() * 8, false, true};
+    bindings[BufferRole::kC] = {reinterpret_cast<std::byte*>(&sum), 8, true,
+                                true};
+    const auto stats = emulator::Execute(*module, plan, bindings, {});
+    EXPECT_TRUE(stats.ok()) << stats.status();
+    return sum;
+  };
+  const uint64_t before = hash(4);
+  EXPECT_NE(before, 0u);
+  EXPECT_EQ(hash(2), before);
+  for (const size_t word : {size_t{0}, size_t{17}, size_t{999}}) {
+    for (const int bit : {0, 63}) {
+      words[word] ^= uint64_t{1} << bit;
+      EXPECT_NE(hash(4), before) << word << "." << bit;
+      words[word] ^= uint64_t{1} << bit;
+    }
+  }
+  // The same words in another order.
+  std::swap(words[17], words[18]);
+  EXPECT_NE(hash(4), before);
+}
+
 // This machine may have a GPU; without one everything must say so and survive.
 TEST(GpuMeasurerTest, WithoutADeviceCreateExplains) {
   GpuMeasurer::Options options;

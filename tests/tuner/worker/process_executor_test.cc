@@ -1,6 +1,7 @@
 #include "tuner/worker/process_executor.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
 
 class ProcessExecutorTest : public testing::Test {
  protected:
@@ -32,7 +35,10 @@ class ProcessExecutorTest : public testing::Test {
     problem_.layer.n = 64;
     problem_.layer.k = 64;
   }
-  ~ProcessExecutorTest() override { std::remove(log_.c_str()); }
+  ~ProcessExecutorTest() override {
+    std::remove(log_.c_str());
+    std::remove(absl::StrCat(log_, ".once").c_str());
+  }
 
   std::unique_ptr<ProcessExecutor> Make(std::vector<std::string> more = {}) {
     ProcessExecutor::Options options;
@@ -107,7 +113,7 @@ TEST_F(ProcessExecutorTest, GatesAndTimes) {
   ASSERT_EQ(round->entries.size(), 2u);
   EXPECT_EQ(round->entries[1].sample.duration_ns, 1000);
   EXPECT_EQ(round->entries[1].sample.round, 3);
-  EXPECT_FALSE(round->slowed_down);
+  EXPECT_FALSE(round->slowed_down || round->unpaired);
   // One worker, one hand-over each, one reference for the M.
   EXPECT_EQ(executor->workers_started(), 1);
   EXPECT_EQ(CountInLog("add ok"), 1);
@@ -126,10 +132,11 @@ TEST_F(ProcessExecutorTest, AHangIsKilledWithinItsDeadline) {
   EXPECT_GE(took, absl::Milliseconds(300));
   EXPECT_LT(took, absl::Milliseconds(1300));
   EXPECT_EQ(executor->workers_started(), 2);
-  // The new worker was checked and knows the problem; the others go on.
+  // The new worker was checked before anybody was blamed; it is told of the
+  // problem, and the others go on.
   EXPECT_EQ(CountInLog("sentinel"), 1);
-  EXPECT_EQ(CountInLog("begin 64"), 2);
   EXPECT_EQ(executor->Gate(good, 16, kDeadline)->outcome, Outcome::kMeasured);
+  EXPECT_EQ(CountInLog("begin 64"), 2);
   // The culprit is remembered and never sent again.
   EXPECT_EQ(executor->Gate(hang, 32, kDeadline)->outcome, Outcome::kTimeout);
   EXPECT_EQ(CountInLog("gate hang"), 1);
@@ -141,19 +148,21 @@ TEST_F(ProcessExecutorTest, CrashesAndNonsenseAreOutcomes) {
   const struct {
     const char* kind;
     const char* detail;
-  } cases[] = {{"crash", "signal 6"},
-               {"exit", "status 3"},
-               {"garbage", "no frame"},
-               {"stale", "makes no sense"},
-               {"fault", "illegal address"}};
+  } cases[] = {{"crash", "signal 6"},           {"exit", "status 3"},
+               {"garbage", "no frame"},         {"stale", "makes no sense"},
+               {"partial", "no result within"}, {"fault", "illegal address"}};
   for (const auto& c : cases) {
     const int index = Add(*executor, c.kind);
-    const auto result = executor->Gate(index, 16, kDeadline);
+    const auto result = executor->Gate(index, 16, absl::Seconds(1));
     ASSERT_TRUE(result.ok()) << c.kind << ": " << result.status();
-    EXPECT_EQ(result->outcome, Outcome::kFault) << c.kind;
+    EXPECT_EQ(result->outcome, std::string(c.kind) == "partial"
+                                   ? Outcome::kTimeout
+                                   : Outcome::kFault)
+        << c.kind;
+    EXPECT_THAT(result->interruptions, IsEmpty());
     EXPECT_THAT(result->detail, HasSubstr(c.detail)) << c.kind;
   }
-  EXPECT_EQ(executor->workers_started(), 6);
+  EXPECT_EQ(executor->workers_started(), 7);
   EXPECT_EQ(executor->Gate(Add(*executor, "ok"), 16, kDeadline)->outcome,
             Outcome::kMeasured);
 }
@@ -169,7 +178,7 @@ TEST_F(ProcessExecutorTest, ARoundFindsItsCulprit) {
   }
   const auto first = executor->Round(request, absl::Milliseconds(300));
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_TRUE(first->slowed_down);
+  EXPECT_TRUE(first->unpaired);
   EXPECT_EQ(first->entries[0].outcome, Outcome::kMeasured);
   EXPECT_EQ(first->entries[1].outcome, Outcome::kFault);
   EXPECT_EQ(first->entries[2].outcome, Outcome::kMeasured);
@@ -177,11 +186,110 @@ TEST_F(ProcessExecutorTest, ARoundFindsItsCulprit) {
   const int64_t workers = executor->workers_started();
   const auto second = executor->Round(request, kDeadline);
   ASSERT_TRUE(second.ok());
-  EXPECT_FALSE(second->slowed_down);
+  EXPECT_FALSE(second->unpaired);
   EXPECT_EQ(second->entries[0].outcome, Outcome::kMeasured);
   EXPECT_EQ(second->entries[1].outcome, Outcome::kFault);
   EXPECT_EQ(second->entries[3].outcome, Outcome::kTimeout);
   EXPECT_EQ(executor->workers_started(), workers);
+}
+
+TEST_F(ProcessExecutorTest, AKilledWorkerIsNotTheCandidatesFault) {
+  const auto executor = Make({absl::StrCat("--once=", log_, ".once")});
+  const int victim = Add(*executor, "killed_once");
+  const auto gated = executor->Gate(victim, 16, kDeadline);
+  ASSERT_TRUE(gated.ok()) << gated.status();
+  EXPECT_EQ(gated->outcome, Outcome::kMeasured) << gated->detail;
+  EXPECT_THAT(gated->interruptions, ElementsAre(HasSubstr("signal 9")));
+  // Between two calls.
+  const int good = Add(*executor, "ok");
+  ASSERT_EQ(kill(executor->worker_pid(), SIGKILL), 0);
+  const auto after = executor->Gate(good, 16, kDeadline);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->outcome, Outcome::kMeasured);
+  EXPECT_THAT(after->interruptions, ElementsAre(HasSubstr("signal 9")));
+  // Before the next problem, which tells of it with its first result.
+  ASSERT_EQ(kill(executor->worker_pid(), SIGKILL), 0);
+  EXPECT_TRUE(executor->Begin(problem_, 32, 1).ok());
+  const auto next = executor->Gate(Add(*executor, "ok"), 16, kDeadline);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_THAT(next->interruptions, SizeIs(1));
+  EXPECT_EQ(executor->workers_started(), 4);
+}
+
+TEST_F(ProcessExecutorTest, AKilledWorkerInARoundIsNobodysFault) {
+  const auto executor = Make({absl::StrCat("--once=", log_, ".once")});
+  RoundRequest request;
+  request.m = 16;
+  for (const char* kind : {"ok", "killed_once_in_round"}) {
+    request.order.push_back(Add(*executor, kind));
+  }
+  const auto first = executor->Round(request, kDeadline);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->unpaired);
+  EXPECT_EQ(first->entries[1].outcome, Outcome::kMeasured);
+  EXPECT_THAT(first->interruptions, ElementsAre(HasSubstr("signal 9")));
+  const auto second = executor->Round(request, kDeadline);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE(second->unpaired);
+  EXPECT_EQ(second->entries[1].sample.duration_ns, 1001);
+}
+
+TEST_F(ProcessExecutorTest, AFailureOfTheDeviceIsNotTheCandidatesFault) {
+  const auto executor = Make({absl::StrCat("--once=", log_, ".once")});
+  const auto gated = executor->Gate(Add(*executor, "spoilt"), 16, kDeadline);
+  ASSERT_TRUE(gated.ok()) << gated.status();
+  EXPECT_EQ(gated->outcome, Outcome::kMeasured) << gated->detail;
+  EXPECT_THAT(gated->interruptions, ElementsAre(HasSubstr("ECC")));
+  EXPECT_EQ(executor->workers_started(), 2);
+}
+
+TEST_F(ProcessExecutorTest, ACandidateThatIsInterruptedAgainAndAgainIsLeft) {
+  const auto executor = Make();
+  const auto killed = executor->Gate(Add(*executor, "killed"), 16, kDeadline);
+  ASSERT_TRUE(killed.ok()) << killed.status();
+  EXPECT_EQ(killed->outcome, Outcome::kInterrupted);
+  EXPECT_TRUE(IsCircumstance(killed->outcome));
+  EXPECT_THAT(killed->interruptions, SizeIs(2));
+  EXPECT_EQ(executor->workers_started(), 4);
+  EXPECT_EQ(executor->Gate(Add(*executor, "ok"), 16, kDeadline)->outcome,
+            Outcome::kMeasured);
+}
+
+TEST_F(ProcessExecutorTest, ForeignProcessesInARoundAreTold) {
+  const auto executor = Make();
+  RoundRequest request;
+  request.m = 16;
+  request.order = {Add(*executor, "foreign_in_round")};
+  const auto round = executor->Round(request, kDeadline);
+  ASSERT_TRUE(round.ok()) << round.status();
+  EXPECT_THAT(round->foreign_processes, ElementsAre(4712));
+}
+
+TEST_F(ProcessExecutorTest, AWorkerThatDoesNotEndIsAQuarantine) {
+  ProcessExecutor::Options options;
+  options.command = {HONE_FAKE_WORKER, absl::StrCat("--log=", log_),
+                     "--unreapable"};
+  options.reap_deadline = absl::Milliseconds(300);
+  auto executor = ProcessExecutor::Create(options);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  ASSERT_TRUE((*executor)->Begin(problem_, 64, 1).ok());
+  EXPECT_TRUE((*executor)->Usable().ok());
+  const pid_t worker = (*executor)->worker_pid();
+  const int index = Add(**executor, "hang");
+  const absl::Time start = absl::Now();
+  const auto result = (*executor)->Gate(index, 16, absl::Milliseconds(100));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(result.status().message()),
+              HasSubstr("has not ended"));
+  EXPECT_EQ((*executor)->Usable(), result.status());
+  EXPECT_EQ((*executor)->Begin(problem_, 64, 1), result.status());
+  // It is reaped once it can be.
+  executor->reset();
+  for (int i = 0; i < 500 && kill(worker, 0) == 0; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_NE(kill(worker, 0), 0);
 }
 
 TEST_F(ProcessExecutorTest, ThreeFailedSentinelsAreAQuarantine) {
@@ -190,6 +298,7 @@ TEST_F(ProcessExecutorTest, ThreeFailedSentinelsAreAQuarantine) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("quarantine"));
   EXPECT_EQ(CountInLog("sentinel"), 3);
+  EXPECT_EQ(executor->Usable(), result.status());
   EXPECT_EQ(executor->Begin(problem_, 8, 1).code(),
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(CountInLog("sentinel"), 3);
@@ -231,12 +340,21 @@ TEST_F(ProcessExecutorTest, TheRealWorkerEndsWithItsParentsSide) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-int OpenDescriptors() {
+int OpenDescriptors(const std::string& process = "self") {
   int count = 0;
-  DIR* folder = opendir("/proc/self/fd");
+  DIR* folder = opendir(absl::StrCat("/proc/", process, "/fd").c_str());
   while (readdir(folder) != nullptr) ++count;
   closedir(folder);
   return count;
+}
+
+TEST_F(ProcessExecutorTest, AWorkerHoldsNothingOfItsParent) {
+  // Not close-on-exec, as some library may leave it.
+  const int ours = dup(STDERR_FILENO);
+  const auto executor = Make();
+  // ".", "..", 0, 1, 2 and its log.
+  EXPECT_EQ(OpenDescriptors(absl::StrCat(executor->worker_pid())), 6);
+  close(ours);
 }
 
 TEST_F(ProcessExecutorTest, ThirtyLostWorkersLeaveNothingBehind) {

@@ -487,6 +487,20 @@ extern "C" __global__ void hone_check_bytes(const unsigned char* bytes,
   }
 }
 
+// Adds a hash of each 8-byte word to `sum`, whatever their order of addition:
+// other contents have another sum, but for a chance of 2^-64.
+extern "C" __global__ void hone_hash_words(const U64* words, U64 count,
+                                           U64* sum) {
+  U64 hash = 0;
+  for (U64 i = GlobalThread(); i < count; i += GridThreads()) {
+    hash += Hash(words[i], kActivations, i);
+  }
+  for (int offset = 16; offset > 0; offset /= 2) {
+    hash += __shfl_down_sync(~0u, hash, offset);
+  }
+  if (threadIdx.x % 32 == 0) atomicAdd(sum, hash);
+}
+
 // Proves that the device still computes: out[i] = Hash(seed, i) folded with
 // shared memory and a barrier.
 extern "C" __global__ void hone_sentinel(U64* out, U64 seed) {
