@@ -159,12 +159,7 @@ SessionResult SessionRun::Finish() const {
   result.distinct_kernels = static_cast<int64_t>(distinct.size());
   result.fewest_kernels = cover_.lower_bound;
   result.fewest_proven = cover_.proven;
-  TradeOffOptions trade_off;
-  trade_off.tie = options_.race.tie;
-  trade_off.tie_floor_ns = static_cast<double>(options_.race.tie_floor_ns);
-  result.trade_off =
-      TradeOff(TimesOf(kernels_, options_.ladder, /*predict=*/false),
-               CompileTimesOf(kernels_), trade_off);
+  result.trade_off = Trade(TradeOffOptions().max_kernels, /*predict=*/false);
   result.trials_recorded = recorded_;
   result.trials_reused = reused_;
   result.elapsed = hooks_.now() - start_;

@@ -38,9 +38,10 @@ struct SessionOptions {
   std::vector<int64_t> ladder = DefaultLadder();
   // Distinct kernels compiled and raced, the heuristic defaults included.
   int max_kernels = 32;
-  // Distinct kernels of the table, at most; 0 means as many as the slack asks
-  // for. With fewer than that the table is the best set of so many: an M may be
-  // served by a kernel past the slack, and slower than the default.
+  // Distinct kernels of the table, at most; 0 means as many as the slack and
+  // the defaults ask for. Where that is more, the table is the best set of so
+  // many: an M may be served by a kernel past the slack, and slower than the
+  // default.
   int max_table_kernels = 0;
   // From the call of Run(). When it ends, the best so far is the answer.
   absl::Duration budget = absl::Seconds(120);

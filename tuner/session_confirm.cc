@@ -37,7 +37,10 @@ absl::Status SessionRun::Choose() {
   }
   cover_ = SmallestCover(points, traits_);
   if (!cover_.kernels.empty()) {
-    if (limited()) cover_.kernels = FewKernels();
+    if (limited() && std::ssize(cover_.kernels) > options_.max_table_kernels) {
+      cover_.kernels =
+          Trade(options_.max_table_kernels, /*predict=*/true).back().kernels;
+    }
     return absl::OkStatus();
   }
   const bool any_ready = std::any_of(
@@ -55,20 +58,14 @@ absl::Status SessionRun::Choose() {
                    " candidates was correct: ", absl::StrJoin(reasons, "; ")));
 }
 
-bool SessionRun::limited() const {
-  return options_.max_table_kernels > 0 &&
-         cover_.lower_bound > options_.max_table_kernels;
-}
-
-std::vector<int> SessionRun::FewKernels() const {
+std::vector<TradeOffStep> SessionRun::Trade(int max_kernels,
+                                            bool predict) const {
   TradeOffOptions options;
   options.tie = options_.race.tie;
   options.tie_floor_ns = static_cast<double>(options_.race.tie_floor_ns);
-  options.max_kernels = options_.max_table_kernels;
-  return TradeOff(TimesOf(kernels_, options_.ladder, /*predict=*/true),
-                  CompileTimesOf(kernels_), options)
-      .back()
-      .kernels;
+  options.max_kernels = max_kernels;
+  return TradeOff(TimesOf(kernels_, options_.ladder, predict),
+                  CompileTimesOf(kernels_), options);
 }
 
 CoverPoint SessionRun::PointOfTable(int64_t m, Evidences evidences) const {
@@ -135,9 +132,9 @@ absl::Status SessionRun::ConfirmAt(int64_t m, int standard, bool probe) {
   bool confirmed = false;
   if (hooks_.now() <
       (probe ? start_ + options_.budget * kProbeShare : deadline_)) {
-    HONE_ASSIGN_OR_RETURN(confirmed,
-                          RaceAt(m, entrants, standard, &PoolKernel::confirmed,
-                                 race, deadline_));
+    HONE_ASSIGN_OR_RETURN(
+        confirmed,
+        RaceAt(m, entrants, standard, &PoolKernel::confirmed, race, deadline_));
     ++done_;
     Report(m, &PoolKernel::confirmed);
   }

@@ -93,11 +93,12 @@ class SessionRun {
   // ---- choosing and confirming ----
   // Picks the kernels of the table from the first races.
   absl::Status Choose();
-  // The best max_table_kernels, by what was measured and, where nothing was, by
-  // the prediction: the confirmation measures them everywhere.
-  std::vector<int> FewKernels() const;
-  // Whether the table has fewer kernels than the slack asks for.
-  bool limited() const;
+  // What up to max_kernels of the pool give, by what was measured; with
+  // `predict`, where nothing was, by the prediction.
+  std::vector<TradeOffStep> Trade(int max_kernels, bool predict) const;
+  // Whether the table may have no kernel but those of the cover: not the
+  // default either, where none of them is shown to be good enough.
+  bool limited() const { return options_.max_table_kernels > 0; }
   // As PointAt(), of the table's kernels alone.
   CoverPoint PointOfTable(int64_t m, Evidences evidences) const;
   // Races the chosen kernels and the default once more at every ladder point,

@@ -52,6 +52,7 @@
 #include "service/flags/flags.h"
 #include "service/paths/paths.h"
 #include "service/server/daemon.h"
+#include "tests/soak/fault_journal.h"
 #include "tests/support/faults.h"
 
 namespace hone {
@@ -202,109 +203,6 @@ std::string RequestId(int64_t seed, int64_t index) {
   std::ostringstream text;
   text << "00000000-0000-4000-8000-" << 100000000000 + seed * 1000000 + index;
   return text.str();
-}
-
-// What became of the faults of a kind: by outcome, and one detail.
-struct Tally {
-  std::map<std::string, int64_t> outcomes;
-  std::string detail;
-};
-
-struct Summary {
-  int64_t layers = 0;
-  // Kills of the worker so far; they are stored with whatever ran next.
-  int64_t kills = 0;
-  int64_t interruptions = 0;
-  double seconds = 0;
-  int64_t workers = 0;
-  int64_t good = 0;
-  int64_t lookups = 0;
-  int64_t lookups_failed = 0;
-  std::map<std::string, Tally> tallies;
-  std::vector<std::string> mismatches;
-
-  int64_t stored() const {
-    int64_t sum = std::min(kills, interruptions);
-    for (const auto& [kind, tally] : tallies) {
-      for (const auto& [outcome, count] : tally.outcomes) sum += count;
-    }
-    return sum;
-  }
-};
-
-// A finished layer as a line of the journal: kind, outcome, count, detail by
-// tabs; other fields with their name first.
-void WriteJournal(const std::string& path, const Summary& layer) {
-  std::ofstream file(path, std::ios::app);
-  std::ostringstream text;
-  for (const auto& [kind, tally] : layer.tallies) {
-    for (const auto& [outcome, count] : tally.outcomes) {
-      text << "fault\t" << kind << "\t" << outcome << "\t" << count << "\t"
-           << tally.detail << "\n";
-    }
-  }
-  for (const std::string& mismatch : layer.mismatches) {
-    text << "mismatch\t" << mismatch << "\n";
-  }
-  text << "layer\t" << layer.kills << "\t" << layer.interruptions << "\t"
-       << layer.seconds << "\t" << layer.workers << "\t" << layer.good << "\t"
-       << layer.lookups << "\t" << layer.lookups_failed << "\n";
-  file << text.str() << std::flush;
-}
-
-void Add(const Summary& layer, Summary& sum) {
-  sum.layers += layer.layers;
-  sum.kills += layer.kills;
-  sum.interruptions += layer.interruptions;
-  sum.seconds += layer.seconds;
-  sum.workers += layer.workers;
-  sum.good += layer.good;
-  sum.lookups += layer.lookups;
-  sum.lookups_failed += layer.lookups_failed;
-  for (const auto& [kind, tally] : layer.tallies) {
-    for (const auto& [outcome, count] : tally.outcomes) {
-      sum.tallies[kind].outcomes[outcome] += count;
-    }
-    if (sum.tallies[kind].detail.empty()) {
-      sum.tallies[kind].detail = tally.detail;
-    }
-  }
-  sum.mismatches.insert(sum.mismatches.end(), layer.mismatches.begin(),
-                        layer.mismatches.end());
-}
-
-// What the finished layers of earlier calls left; of one that was cut off
-// nothing counts.
-Summary ReadJournal(const std::string& path) {
-  Summary sum;
-  Summary layer;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> fields = absl::StrSplit(line, '\t');
-    const auto number = [&](size_t i) {
-      int64_t value = 0;
-      return i < fields.size() && absl::SimpleAtoi(fields[i], &value) ? value
-                                                                      : 0;
-    };
-    if (fields[0] == "fault" && fields.size() == 5) {
-      layer.tallies[fields[1]].outcomes[fields[2]] += number(3);
-      layer.tallies[fields[1]].detail = fields[4];
-    } else if (fields[0] == "mismatch" && fields.size() == 2) {
-      layer.mismatches.push_back(fields[1]);
-    } else if (fields[0] == "layer" && fields.size() == 8) {
-      layer.layers = 1;
-      layer.kills = number(1);
-      layer.interruptions = number(2);
-      if (!absl::SimpleAtod(fields[3], &layer.seconds)) layer.seconds = 0;
-      layer.workers = number(4);
-      layer.good = number(5);
-      layer.lookups = number(6);
-      layer.lookups_failed = number(7);
-      Add(layer, sum);
-      layer = Summary();
-    }
-  }
-  return sum;
 }
 
 // Asks for configs without end and notes how long each answer took.

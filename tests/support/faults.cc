@@ -367,19 +367,23 @@ absl::StatusOr<CompiledCandidate> FaultyCompiler::Compile(
 // While it lives, the worker may be killed; afterwards, it has been.
 class FaultyExecutor::Killer {
  public:
-  Killer(FaultPlan* plan, pid_t worker, absl::Duration longest) {
-    if (worker == 0) return;
+  // `killed` is the last worker that was. It may still be ending, which takes a
+  // GPU's a while; another kill of it would be none.
+  Killer(FaultPlan* plan, pid_t worker, absl::Duration longest, pid_t* killed) {
+    if (worker == 0 || worker == *killed) return;
     const std::optional<double> when = plan->DrawKill();
     if (!when.has_value()) return;
     // A descriptor of the process cannot come to mean another one.
     const auto fd = static_cast<int>(syscall(SYS_pidfd_open, worker, 0));
-    thread_ = std::thread([plan, fd, pause = longest * *when] {
+    thread_ = std::thread([plan, fd, pause = longest * *when, worker, killed] {
       absl::SleepFor(pause);
-      // An earlier kill may have met it after its call, and is not known yet.
+      // It may have ended by itself.
       pollfd ended = {fd, POLLIN, 0};
-      plan->EndKill(poll(&ended, 1, 0) == 0 &&
-                    syscall(SYS_pidfd_send_signal, fd, SIGKILL, nullptr, 0) ==
-                        0);
+      const bool done =
+          poll(&ended, 1, 0) == 0 &&
+          syscall(SYS_pidfd_send_signal, fd, SIGKILL, nullptr, 0) == 0;
+      if (done) *killed = worker;
+      plan->EndKill(done);
       close(fd);
     });
   }
@@ -418,13 +422,14 @@ absl::StatusOr<GateResult> FaultyExecutor::Gate(int candidate, int64_t m,
   const bool good =
       !plan_->FaultOf(problem_, configs_[static_cast<size_t>(candidate)]);
   const Killer killer(plan_, good ? executor_->worker_pid() : 0,
-                      longest_until_kill_);
+                      longest_until_kill_, &killed_);
   return executor_->Gate(candidate, m, std::min(deadline, gate_deadline_));
 }
 
 absl::StatusOr<RoundResult> FaultyExecutor::Round(const RoundRequest& request,
                                                   absl::Duration deadline) {
-  const Killer killer(plan_, executor_->worker_pid(), longest_until_kill_);
+  const Killer killer(plan_, executor_->worker_pid(), longest_until_kill_,
+                      &killed_);
   return executor_->Round(request, deadline);
 }
 

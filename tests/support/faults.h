@@ -8,6 +8,8 @@
 #ifndef HONE_TESTS_SUPPORT_FAULTS_H_
 #define HONE_TESTS_SUPPORT_FAULTS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -167,6 +169,8 @@ class FaultyExecutor : public Executor {
   const absl::Duration longest_until_kill_;
   Problem problem_;
   std::vector<TuningConfig> configs_;
+  // The last worker that was killed.
+  pid_t killed_ = 0;
 };
 
 }  // namespace hone

@@ -188,6 +188,18 @@ TEST_F(SessionTest, ATableOfFewKernelsIsTheBestOfItsSize) {
   }
   EXPECT_EQ(whole.trade_off.back().worst_regret, 0);
 
+  // Whatever the cover and the defaults ask for.
+  for (int limit = 1; limit <= whole.distinct_kernels + 1; ++limit) {
+    store_.clear();
+    options_.max_table_kernels = limit;
+    NewExecutor(1);
+    std::set<std::string> served;
+    for (const TableEntry& entry : MustRun().table.entries) {
+      served.insert(entry.config.ToString());
+    }
+    EXPECT_LE(std::ssize(served), limit);
+  }
+
   store_.clear();
   options_.max_table_kernels = 2;
   options_.session_id = "few";
