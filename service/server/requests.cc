@@ -153,6 +153,12 @@ absl::StatusOr<TuneRequest> AuditRequestFromProto(
                                        "; it must be between 2 and 2000"));
   }
   if (request.seed() != 0) audit.seed = request.seed();
+  if (absl::StatusOr<Subspace> within = Subspace::Parse(request.within());
+      within.ok()) {
+    audit.within = *std::move(within);
+  } else {
+    errors.Add("within", within.status().message());
+  }
   if (!errors.ok()) return errors.ToStatus();
   return out;
 }

@@ -12,12 +12,13 @@
 namespace hone {
 
 std::string TuneRequest::Fingerprint() const {
-  return absl::StrCat(problem.ToString(), "|", absl::StrJoin(ladder, ","), "|",
-                      max_kernels, "|", max_table_kernels, "|",
-                      absl::ToInt64Milliseconds(budget), "|", retune,
-                      audit ? absl::StrCat("|audit|", audit->tunes, "|",
-                                           audit->kernels, "|", audit->seed)
-                            : "");
+  return absl::StrCat(
+      problem.ToString(), "|", absl::StrJoin(ladder, ","), "|", max_kernels,
+      "|", max_table_kernels, "|", absl::ToInt64Milliseconds(budget), "|",
+      retune,
+      audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
+                           audit->seed, "|", audit->within.ToString())
+            : "");
 }
 
 struct TuneJobs::Job {

@@ -24,6 +24,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/config/problem.h"
+#include "kernels/space/subspace.h"
 #include "service/convert/answer.h"
 #include "tuner/audit_report.h"
 #include "tuner/session.h"
@@ -34,6 +35,7 @@ namespace hone {
 struct AuditRequest {
   int tunes = 2;
   int kernels = 200;
+  Subspace within;
   uint64_t seed = 1;
 };
 

@@ -190,6 +190,9 @@ class FakeService final : public v1::TuningService::Service {
     report->set_confidence(0.95);
     report->set_kernels(in->kernels());
     report->set_space(900);
+    report->set_within("block_m=16");
+    report->set_within_configs(40);
+    report->set_exhaustive(true);
     report->set_complete(false);
     report->add_tunes()->set_seed(3);
     v1::AuditPoint* point = report->add_points();
