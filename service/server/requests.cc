@@ -278,14 +278,8 @@ v1::TuneResult ToProto(const TuneOutcome& outcome) {
   out.set_trials_reused(outcome.trials_reused);
   out.set_distinct_kernels(outcome.distinct_kernels);
   SetDuration(outcome.elapsed, out.mutable_elapsed());
-  for (const TradeOffStep& step : outcome.trade_off) {
-    v1::TradeOffStep& to = *out.add_trade_off();
-    to.set_kernels(static_cast<int32_t>(step.kernels.size()));
-    to.set_worst_regret(step.worst_regret);
-    to.set_mean_regret(step.mean_regret);
-    SetDuration(absl::Milliseconds(step.compile_ms), to.mutable_compile_time());
-    to.set_proven(step.proven);
-  }
+  for (const TradeOffPoint& point : outcome.answer.table.trade_off)
+    *out.add_trade_off() = ToProto(point);
   return out;
 }
 

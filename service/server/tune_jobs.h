@@ -64,7 +64,6 @@ struct TuneOutcome {
   int64_t trials_recorded = 0;
   int64_t trials_reused = 0;
   int64_t distinct_kernels = 0;
-  std::vector<TradeOffStep> trade_off;
   absl::Duration elapsed;
   // Of an audit, which has nothing else.
   std::optional<AuditReport> audit;

@@ -153,7 +153,6 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   outcome.trials_recorded = result->trials_recorded;
   outcome.trials_reused = result->trials_reused;
   outcome.distinct_kernels = result->distinct_kernels;
-  outcome.trade_off = std::move(result->trade_off);
   outcome.elapsed = result->elapsed;
   return outcome;
 }
