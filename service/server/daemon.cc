@@ -140,6 +140,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   daemon->studies_ = std::make_unique<StudyServiceImpl>(
       StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
 
+  HONE_RETURN_IF_ERROR(daemon->ServeHttp(options));
+
   absl::string_view path = options.listen;
   const bool is_unix = absl::ConsumePrefix(&path, "unix:");
   if (is_unix) HONE_RETURN_IF_ERROR(PrepareSocket(std::string(path)));
@@ -177,12 +179,26 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},
+       {"http", LogText(daemon->http_address())},
        {"database", LogText(options.database)},
        {"device", LogText(backend.device ? backend.device->name : "none")},
        {"can_tune", Json{backend.can_tune.ok()}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
   return daemon;
+}
+
+absl::Status Daemon::ServeHttp(const DaemonOptions& options) {
+  if (options.http.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<HttpServer>> http =
+      HttpServer::Start(options.http, options.insecure, {});
+  if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {
+    log_->Warn("no_http", {{"detail", LogText(http.status().message())}});
+    return absl::OkStatus();
+  }
+  HONE_RETURN_IF_ERROR(http.status());
+  http_ = *std::move(http);
+  return absl::OkStatus();
 }
 
 Daemon::~Daemon() { Drain(); }
@@ -195,6 +211,7 @@ void Daemon::Drain(absl::Duration grace) {
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();
   server_ = nullptr;
+  http_ = nullptr;
   log_->Info("stopped");
 }
 
