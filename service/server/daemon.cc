@@ -20,6 +20,7 @@
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
 #include "service/paths/paths.h"
+#include "service/web/web_routes.h"
 
 namespace hone {
 namespace {
@@ -140,7 +141,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   daemon->studies_ = std::make_unique<StudyServiceImpl>(
       StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
 
-  HONE_RETURN_IF_ERROR(daemon->ServeHttp(options));
+  HONE_RETURN_IF_ERROR(daemon->ServeHttp(
+      options,
+      WebRoutes({.store = daemon->store_.get(),
+                 .device = backend.device,
+                 .can_tune = can_tune,
+                 .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
+                 .source_closure = closure,
+                 .version = HONE_VERSION})));
 
   absl::string_view path = options.listen;
   const bool is_unix = absl::ConsumePrefix(&path, "unix:");
@@ -188,10 +196,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   return daemon;
 }
 
-absl::Status Daemon::ServeHttp(const DaemonOptions& options) {
+absl::Status Daemon::ServeHttp(const DaemonOptions& options,
+                               std::vector<HttpRoute> routes) {
   if (options.http.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
-      HttpServer::Start(options.http, options.insecure, {});
+      HttpServer::Start(options.http, options.insecure, std::move(routes));
   if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {
     log_->Warn("no_http", {{"detail", LogText(http.status().message())}});
     return absl::OkStatus();

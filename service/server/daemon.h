@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -73,7 +74,8 @@ class Daemon {
  private:
   Daemon(DeviceBackend device, Logger* log)
       : device_(std::move(device)), log_(log) {}
-  absl::Status ServeHttp(const DaemonOptions& options);
+  absl::Status ServeHttp(const DaemonOptions& options,
+                         std::vector<HttpRoute> routes);
 
   DeviceBackend device_;
   Logger* const log_;
