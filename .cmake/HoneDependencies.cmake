@@ -28,6 +28,14 @@ target_include_directories(hone_cuda_headers SYSTEM INTERFACE
 if(HONE_SERVICE)
   find_package(Protobuf REQUIRED)
   find_package(gRPC REQUIRED CONFIG)
+  find_package(ZLIB REQUIRED)
+  find_path(HONE_MICROHTTPD_INCLUDE_DIR microhttpd.h REQUIRED)
+  # Shared in the static build too: Debian has no archive of all that it needs.
+  find_library(HONE_MICROHTTPD_LIBRARY libmicrohttpd.so REQUIRED)
+  add_library(hone_microhttpd INTERFACE)
+  target_include_directories(hone_microhttpd SYSTEM INTERFACE
+    ${HONE_MICROHTTPD_INCLUDE_DIR})
+  target_link_libraries(hone_microhttpd INTERFACE ${HONE_MICROHTTPD_LIBRARY})
 endif()
 if(HONE_TESTS)
   find_package(GTest REQUIRED)

@@ -131,7 +131,12 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const DeviceSpec& device,
                                               const Protocol& protocol);
 
+// NotFound.
+absl::StatusOr<Trial> ReadTrial(sqlite::Database& database,
+                                const Problem& problem, int64_t id);
+
 // 20 bytes a sample, little-endian: duration_ns, sm_clock_khz, round.
+inline constexpr size_t kSampleBytes = 20;
 std::string PackSamples(const std::vector<Sample>& samples);
 std::vector<Sample> UnpackSamples(const std::string& bytes);
 

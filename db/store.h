@@ -97,6 +97,8 @@ enum class SessionStatus : uint8_t {
   kInterrupted,
 };
 absl::string_view ToString(SessionStatus status);
+// DataLoss: the text is none of theirs.
+absl::StatusOr<SessionStatus> ParseSessionStatus(absl::string_view text);
 
 struct SessionRecord {
   std::string id;
@@ -137,6 +139,8 @@ struct ImportResult {
   // The revision that published the added ones, or the current one.
   int64_t revision = 0;
 };
+
+class StoreSnapshot;
 
 // Thread-safe. Writes are serialized on one connection; each returns only when
 // its transaction is durable, and leaves nothing behind when it fails. Errors
@@ -235,6 +239,13 @@ class Store {
   // False when it was closed. NotFound: there is none.
   absl::StatusOr<bool> CloseStudy(absl::string_view id, int64_t unix_us);
   absl::StatusOr<StoredStudy> GetStudy(absl::string_view id) const;
+
+  // ---- everything else, for people (db/browse.h) ----
+
+  // Runs `read` on one snapshot, which is of no use afterwards. Returns its
+  // error.
+  absl::Status Browse(
+      const std::function<absl::Status(const StoreSnapshot&)>& read) const;
 
   // ---- sessions ----
 

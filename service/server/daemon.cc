@@ -20,6 +20,7 @@
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
 #include "service/paths/paths.h"
+#include "service/web/web_routes.h"
 
 namespace hone {
 namespace {
@@ -140,6 +141,15 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   daemon->studies_ = std::make_unique<StudyServiceImpl>(
       StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
 
+  HONE_RETURN_IF_ERROR(daemon->ServeHttp(
+      options,
+      WebRoutes({.store = daemon->store_.get(),
+                 .device = backend.device,
+                 .can_tune = can_tune,
+                 .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
+                 .source_closure = closure,
+                 .version = HONE_VERSION})));
+
   absl::string_view path = options.listen;
   const bool is_unix = absl::ConsumePrefix(&path, "unix:");
   if (is_unix) HONE_RETURN_IF_ERROR(PrepareSocket(std::string(path)));
@@ -177,12 +187,27 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},
+       {"http", LogText(daemon->http_address())},
        {"database", LogText(options.database)},
        {"device", LogText(backend.device ? backend.device->name : "none")},
        {"can_tune", Json{backend.can_tune.ok()}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
   return daemon;
+}
+
+absl::Status Daemon::ServeHttp(const DaemonOptions& options,
+                               std::vector<HttpRoute> routes) {
+  if (options.http.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<HttpServer>> http =
+      HttpServer::Start(options.http, options.insecure, std::move(routes));
+  if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {
+    log_->Warn("no_http", {{"detail", LogText(http.status().message())}});
+    return absl::OkStatus();
+  }
+  HONE_RETURN_IF_ERROR(http.status());
+  http_ = *std::move(http);
+  return absl::OkStatus();
 }
 
 Daemon::~Daemon() { Drain(); }
@@ -195,6 +220,7 @@ void Daemon::Drain(absl::Duration grace) {
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();
   server_ = nullptr;
+  http_ = nullptr;
   log_->Info("stopped");
 }
 

@@ -6,12 +6,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "db/store.h"
+#include "service/http/http_server.h"
 #include "service/server/audit_runner.h"
 #include "service/server/device_backend.h"
 #include "service/server/log.h"
@@ -33,6 +35,11 @@ struct DaemonOptions {
   bool insecure = false;
   // The SQLite file; its folder is made when missing.
   std::string database;
+  // "host:port" or "[v6]:port" of the read-only pages, loopback unless
+  // `insecure`; port 0 picks one. Empty: none.
+  std::string http;
+  // When `http` is taken, serve without pages instead of failing.
+  bool http_may_be_taken = false;
   // See TuningServiceImpl::Parts.
   std::string import_key_pem;
   int max_queued = 64;
@@ -45,8 +52,8 @@ absl::Status CheckListenAddress(absl::string_view listen, bool insecure);
 class Daemon {
  public:
   // Opens the store and serves. `log` must outlive the daemon. The errors of
-  // Store::Open() and CheckListenAddress(); Unavailable when the address is
-  // taken.
+  // Store::Open(), CheckListenAddress() and HttpServer::Start(); Unavailable
+  // when the address is taken.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options,
                                                        DeviceBackend device,
                                                        Logger* log);
@@ -57,6 +64,8 @@ class Daemon {
 
   // What clients connect to, with the port that was picked.
   const std::string& address() const { return address_; }
+  // "host:port" of the pages; empty without them.
+  std::string http_address() const { return http_ ? http_->address() : ""; }
 
   // Says NOT_SERVING to health checks, ends the tunes (what they recorded is
   // kept), lets calls in progress finish for up to `grace`, and stops.
@@ -65,6 +74,8 @@ class Daemon {
  private:
   Daemon(DeviceBackend device, Logger* log)
       : device_(std::move(device)), log_(log) {}
+  absl::Status ServeHttp(const DaemonOptions& options,
+                         std::vector<HttpRoute> routes);
 
   DeviceBackend device_;
   Logger* const log_;
@@ -78,6 +89,7 @@ class Daemon {
   std::unique_ptr<TuningServiceImpl> service_;
   std::unique_ptr<StudyServiceImpl> studies_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<HttpServer> http_;
 };
 
 }  // namespace hone

@@ -210,6 +210,7 @@ TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   TuneSnapshot out;
   out.tune_id = job.request.request_id;
   out.problem = job.request.problem;
+  out.is_audit = job.request.audit.has_value();
   out.state = job.state;
   out.progress = job.progress;
   out.callers = job.callers;

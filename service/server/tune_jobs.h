@@ -81,6 +81,7 @@ enum class TuneState : uint8_t {
 struct TuneSnapshot {
   std::string tune_id;
   Problem problem;
+  bool is_audit = false;
   TuneState state = TuneState::kQueued;
   SessionProgress progress;
   int callers = 0;
