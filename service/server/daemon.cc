@@ -160,7 +160,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
       options,
       WebRoutes({.store = daemon->store_.get(),
                  .device = backend.device,
-                 .can_tune = can_tune,
+                 .can_tune = daemon->CanTune(),
                  .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
                  .source_closure = closure,
                  .version = HONE_VERSION})));
