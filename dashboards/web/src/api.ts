@@ -345,3 +345,10 @@ export async function getText(path: string, query: Query, signal: AbortSignal): 
   const answer = await request(apiUrl(path, query), {signal});
   return answer.ok ? answer.text() : fail(answer);
 }
+
+// The table of a problem, or null where none has been published.
+export async function getTable(problem: Problem, cls: DeviceClass, signal: AbortSignal):
+    Promise<Table | null> {
+  if (!problem.table) return null;
+  return get<Table>('table', {problem: problem.problem, class: cls.class}, signal);
+}

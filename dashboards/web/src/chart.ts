@@ -88,6 +88,19 @@ export function axisOfM(colours: Palette, extra: Record<string, unknown> = {}):
   return axis(colours, 'M (tokens)', {type: 'log', logBase: 2, splitLine: {show: false}, ...extra});
 }
 
+type AxisMap = (value: number) => number;
+
+// An axis as a function from values to pixels: asking ECharts for each of
+// 100,000 points would take too long.
+function axisMap(instance: echarts.ECharts, name: 'xAxis' | 'yAxis', index: number): AxisMap {
+  const {type} = (instance.getOption() as any)[name][index];
+  const [a, b] = type === 'log' ? [1, 2] : [0, 1];
+  const at = (value: number) => instance.convertToPixel({[`${name}Index`]: index}, value);
+  const [first, second] = [at(a), at(b)];
+  return type === 'log' ? (value) => first + (second - first) * Math.log2(value) :
+    (value) => first + (second - first) * value;
+}
+
 export function chart(parts: ChartParts): HTMLElement {
   const hidden = new Set(parts.hiddenAtFirst ?? []);
   const canvas = h('div', {class: 'canvas'});
@@ -126,12 +139,17 @@ export function chart(parts: ChartParts): HTMLElement {
     if (pixels) return pixels;
     const {stops} = parts;
     pixels = new Float32Array(stops.count * 2).fill(NaN);
+    const maps = new Map<number, [AxisMap, AxisMap]>();
     for (let i = 0; i < stops.count; i++) {
       if (stops.hidden?.(i)) continue;
       const grid = stops.grid?.(i) ?? 0;
-      const point = instance!.convertToPixel({xAxisIndex: grid, yAxisIndex: grid},
-        [stops.x(i), stops.y(i)]);
-      if (point) pixels.set(point, 2 * i);
+      let map = maps.get(grid);
+      if (!map) {
+        map = [axisMap(instance!, 'xAxis', grid), axisMap(instance!, 'yAxis', grid)];
+        maps.set(grid, map);
+      }
+      pixels[2 * i] = map[0](stops.x(i));
+      pixels[2 * i + 1] = map[1](stops.y(i));
     }
     return pixels;
   };

@@ -16,6 +16,8 @@ export interface Column {
   title?: string;
   // The cell is a heading of its row.
   head?: boolean;
+  // Long text: may break into lines.
+  wrap?: boolean;
 }
 
 export interface Data {
@@ -137,7 +139,7 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
       rows.push(h('tr', {class: options.rowClass?.(row) || null},
         data.columns.map((column, index) => {
           const shown = column.show ? column.show(row) : String(column.value(row) ?? '–');
-          const props = {class: numeric[index] ? 'num' : null};
+          const props = {class: numeric[index] ? 'num' : column.wrap ? 'wrap' : null};
           return column.head ? h('th', {...props, scope: 'row'}, shown) : h('td', props, shown);
         })));
     }

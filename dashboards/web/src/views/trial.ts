@@ -38,14 +38,14 @@ function compileFacts({compile: c}: Trial): HTMLElement {
     ['stack', bytes(c.stack_bytes)], ['shared memory', bytes(c.smem_bytes)],
     ['compile time', `${count(c.compile_ms)} ms`], ['NVRTC', c.nvrtc || '–'],
     ['kernel', hash(c.kernel_id)], ['cubin', hash(c.cubin_hash)],
-  ], 'Compiled kernel');
+  ], 'Compiled kernel', true);
 }
 
 function configFacts(text: string): HTMLElement {
   return facts(text.split(',').map((part): [string, Child] => {
     const mark = part.indexOf('=');
     return [words(part.slice(0, mark)), h('span', {class: 'mono'}, part.slice(mark + 1))];
-  }), 'Config');
+  }), 'Config', true);
 }
 
 function samplesChart(ctx: Ctx, trial: Trial, low: number | null, high: number | null):
