@@ -12,7 +12,8 @@ const states = ['exact', 'stale', 'missing'] as const;
 
 export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const cls = ctx.cls!;
-  const models = await get<Coverage[]>('coverage', {class: cls.class}, ctx.signal);
+  const tp = ctx.route.params.get('tp') ?? '';
+  const models = await get<Coverage[]>('coverage', {class: cls.class, tp}, ctx.signal);
   const sum = (model: Coverage, state: string) => model.layers
     .reduce((total, layer) => total + (layer.state === state ? layer.count : 0), 0);
   const totals = models.map((model) => states.map((state) => sum(model, state)));
@@ -39,7 +40,12 @@ export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
     };
   };
 
+  const ranks = h('select', {onchange: () => {
+    location.hash = href('coverage', {class: cls.class, tp: ranks.value});
+  }}, ['', '2', '4', '8'].map((value) => h('option', {value, selected: value === tp},
+    value ? `${value} ranks` : 'none')));
   replace(root,
+    h('div', {class: 'controls'}, h('label', {}, 'Tensor parallelism', ranks)),
     models.length > 0 && chart({
       name: 'coverage', title: 'Layers with a table', modelled: cls.modelled,
       subject: `${cls.name} · honed ${ctx.status.version}`, height: 64 + 34 * models.length,

@@ -1,6 +1,6 @@
 // How far two measurements of one kernel lie apart, and at which clocks.
 import {get, type Noise} from '../api';
-import {axis, chart} from '../chart';
+import {axis, chart, log10Axis} from '../chart';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
@@ -30,7 +30,7 @@ export async function healthView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const subject = `${cls.name} · honed ${ctx.status.version}`;
   const drivers = [...new Set(cls.devices.map((one) => one.driver).filter(Boolean))];
   const summary = panel({title: 'Noise and devices', modelled: cls.modelled}, facts([
-    ['A/A pairs', count(pairs.length)],
+    ['A/A pairs', count(noise.pairs_found ?? pairs.length)],
     ['median |log ratio|', percent(median, 3)], ['95th percentile', percent(p95, 3)],
     ['devices of this class', count(new Set(cls.devices.map((one) => one.uuid)).size)],
     ['drivers', drivers.join(', ') || '–'],
@@ -49,7 +49,8 @@ export async function healthView(ctx: Ctx, root: HTMLElement): Promise<void> {
     signal: ctx.signal,
     describe: `${pairs.length} pairs; median ${percent(median, 3)}, 95th percentile ${percent(p95, 3)}.`,
     note: 'One kernel at one M, measured twice: the second median over the first, as a logarithm ' +
-      `(1 % is a ratio of about 1.01). ${count(pairs.length)} pairs; median |log ratio| ` +
+      `(1 % is a ratio of about 1.01). ${count(pairs.length)} pairs` +
+      `${(noise.pairs_found ?? 0) > pairs.length ? ` of ${count(noise.pairs_found)}, the newest` : ''}; median |log ratio| ` +
       `${percent(median, 3)}, 95th percentile ${percent(p95, 3)}.`,
     legend: [{name: 'pairs', mark: 'tuned'}, {name: '± median', mark: 'line'},
       {name: '± 95th percentile', mark: 'dashed'}],
@@ -158,15 +159,14 @@ export async function healthView(ctx: Ctx, root: HTMLElement): Promise<void> {
     }),
     option: (colours) => ({
       grid: {left: 64, right: 16, top: 12, bottom: 48},
-      xAxis: axis(colours, 'first median, µs', {type: 'log', splitLine: {show: false},
-        min: 'dataMin', max: 'dataMax', axisLabel: {color: colours.muted, fontSize: 11, hideOverlap: true,
-          formatter: (value: number) => String(Number(value.toPrecision(3)))}}),
+      xAxis: log10Axis(colours, 'first median, µs', Math.min(...pairs.map((one) => one.first_ns)) / 1100,
+        Math.max(...pairs.map((one) => one.first_ns)) / 900, {splitLine: {show: false}}),
       yAxis: axis(colours, 'log ratio, %', {type: 'value', nameGap: 46}),
       series: [{name: 'pair', type: 'scatter', symbolSize: 5, itemStyle: {color: colours.tuned},
-        data: pairs.map((one) => [one.first_ns / 1000, one.log_ratio * 100])}],
+        data: pairs.map((one) => [Math.log10(one.first_ns / 1000), one.log_ratio * 100])}],
     }),
     stops: {
-      count: pairs.length, x: (i) => pairs[i].first_ns / 1000, y: (i) => pairs[i].log_ratio * 100,
+      count: pairs.length, x: (i) => Math.log10(pairs[i].first_ns / 1000), y: (i) => pairs[i].log_ratio * 100,
       href: (i) => link(pairs[i].problem, pairs[i].m),
       text: (i) => [`M = ${pairs[i].m}: ${percent(pairs[i].log_ratio, 3)}`,
         `${usUnit(pairs[i].first_ns)}, then ${usUnit(pairs[i].second_ns)}`, pairs[i].label],

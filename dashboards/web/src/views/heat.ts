@@ -248,7 +248,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     title: 'Config × M', modelled: answer.modelled, data, alternative: true,
     subject: ctx.subject(), png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
-      `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}.`,
+      `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}` +
+      `${answer.other_protocols ? `; ${count(answer.other_protocols)} trials of others are left out` : ''}.`,
   },
   h('div', {class: 'controls'},
     h('label', {}, 'Sort', sortSelect),

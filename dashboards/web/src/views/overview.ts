@@ -2,7 +2,7 @@
 import type {Status} from '../api';
 import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
-import {facts} from '../facts';
+import {facts, healthCounts} from '../facts';
 import {bytes, count, fixed, ratio, short, time} from '../format';
 import {jobsData} from '../jobs';
 import {badge, modelledBadge, panel, tableBadges} from '../panel';
@@ -31,12 +31,13 @@ function deviceFacts(status: Status): HTMLElement {
   list.push(
     ['health', badge(health.state === 'ok' ? 'ok' : health.state === 'quarantined' ? 'bad' : 'warn',
       health.state)],
-    ['workers lost', count(health.workers_lost)],
-    ['sentinel failures', count(health.sentinel_failures)],
+    ...healthCounts(health),
     ['revision', count(status.revision)], ['honed', status.version],
     ['kernel sources', h('span', {class: 'mono', title: status.source_closure},
       short(status.source_closure))]);
-  if (health.detail) list.push(['health detail', health.detail]);
+  if (health.detail && health.detail !== status.unavailable) {
+    list.push(['health detail', health.detail]);
+  }
   if (status.unavailable) list.push(['tuning is off', status.unavailable]);
   return facts(list, 'Device');
 }

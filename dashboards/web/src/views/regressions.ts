@@ -46,8 +46,9 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
     const rows = only ? all.filter((row) => row.beyond_tie) : all;
     const slower = all.filter((row) => row.beyond_tie && row.ratio > 1).length;
     const faster = all.filter((row) => row.beyond_tie && row.ratio < 1).length;
-    const link = (i: number) =>
-      href('trials', {class: cls.class, problem: rows[i].problem, m: rows[i].m});
+    const link = (i: number) => (rows[i].after.trial === undefined ?
+      href('trials', {class: cls.class, problem: rows[i].problem, m: rows[i].m}) :
+      href('trial', {class: cls.class, problem: rows[i].problem, id: String(rows[i].after.trial)}));
     const data = (): Data => ({
       file: ctx.file('regressions'), rows: rows.length, columns: [
         {key: 'problem', name: 'Problem', head: true, value: (i) => rows[i].label,
@@ -85,7 +86,8 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
       name: 'regressions', title: 'After over before', modelled: cls.modelled,
       subject: `${cls.name} · honed ${ctx.status.version}`, height: 260, signal: inner.signal,
       describe: `${rows.length} comparisons; ${slower} slower and ${faster} faster beyond a tie.`,
-      note: `${count(all.length)} comparisons, slowest first; ${count(slower)} slower and ` +
+      note: `${count(all.length)} comparisons` +
+        `${(answer.rows_found ?? 0) > all.length ? ` of ${count(answer.rows_found)}` : ''}, slowest first; ${count(slower)} slower and ` +
         `${count(faster)} faster than a tie (max(1 %, 64 ns)) explains.`,
       legend: [{name: 'slower', mark: 'badmark'}, {name: 'faster', mark: 'third'},
         {name: 'tie', mark: 'trials'}],

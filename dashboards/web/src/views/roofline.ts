@@ -1,6 +1,6 @@
 // Achieved throughput against arithmetic intensity, under the device's roof.
 import {get, getTable, type TrialsAnswer} from '../api';
-import {axis, chart, type LegendItem} from '../chart';
+import {chart, log10Axis, type LegendItem} from '../chart';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
@@ -74,8 +74,8 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   }
   const flat = new Float32Array(2 * timedCount);
   for (let i = 0; i < timedCount; i++) {
-    flat[2 * i] = x[rows.length + i];
-    flat[2 * i + 1] = y[rows.length + i];
+    flat[2 * i] = Math.log10(x[rows.length + i]);
+    flat[2 * i + 1] = Math.log10(y[rows.length + i]);
   }
   const hidden = new Set((ctx.route.params.get('hide') ?? '').split(',').filter(Boolean));
   const visible = () => {
@@ -92,7 +92,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const ridge = (top: number) => top / bandwidth;
   const line = (top: number) => [low, Math.max(low, ridge(top)), high]
     .filter((value) => value >= low && value <= high)
-    .map((value) => [value, Math.min(bandwidth * value, top) / 1000]);
+    .map((value) => [Math.log10(value), Math.log10(Math.min(bandwidth * value, top) / 1000)]);
   let least = Infinity;
   for (let i = 0; i < total; i++) least = Math.min(least, y[i]);
   const bottom = Math.min(least, bandwidth * low / 1000) / 1.3;
@@ -142,19 +142,16 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
       };
     },
     option: (colours) => {
-      const own = (n: number) => rows.flatMap((row, i) => (row.series === n ? [[x[i], y[i]]] : []));
+      const own = (n: number) => rows.flatMap((row, i) => (row.series === n ?
+        [[Math.log10(x[i]), Math.log10(y[i])]] : []));
       const ceiling = (name: string, data: number[][], type: string) => ({
         name, type: 'line', data, silent: true, symbol: 'none', z: 3,
         lineStyle: {color: colours.ink, width: 1.5, type},
       });
       return {
         grid: {left: 64, right: 20, top: 12, bottom: 48},
-        xAxis: axis(colours, 'operations / byte', {type: 'log', min: low, max: high}),
-        yAxis: axis(colours, 'tera-operations / s', {
-          type: 'log', min: bottom, max: rate / 1000 * 1.5, nameGap: 44,
-          axisLabel: {color: colours.muted, fontSize: 11,
-            formatter: (value: number) => String(Number(value.toPrecision(2)))},
-        }),
+        xAxis: log10Axis(colours, 'operations / byte', low, high, {splitLine: {show: false}}),
+        yAxis: log10Axis(colours, 'tera-operations / s', bottom, rate / 1000 * 1.5, {nameGap: 44}),
         series: [
           {name: 'trials', type: 'scatter', data: flat, dimensions: ['x', 'y'], symbolSize: 3,
             large: true, largeThreshold: 1000, progressive: 0,
@@ -162,14 +159,14 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
           ceiling('roof', line(rate), 'solid'),
           ...(syncRate ? [ceiling('mma.sync', line(syncRate), 'dashed')] : []),
           {name: 'default', type: 'scatter', symbol: 'diamond', symbolSize: 10, z: 4, silent: true,
-            itemStyle: {color: colours.other}, data: own(1)},
+            itemStyle: {color: colours.other, opacity: 1}, data: own(1)},
           {name: 'tuned', type: 'scatter', symbolSize: 8, z: 5, silent: true,
-            itemStyle: {color: colours.tuned}, data: own(0)},
+            itemStyle: {color: colours.tuned, opacity: 1}, data: own(0)},
         ],
       };
     },
     stops: {
-      count: total, x: (i) => x[i], y: (i) => y[i], hidden: (i) => hidden.has(names[series(i)]),
+      count: total, x: (i) => Math.log10(x[i]), y: (i) => Math.log10(y[i]), hidden: (i) => hidden.has(names[series(i)]),
       href: link,
       text: (i) => [
         `${['tuned', 'default', 'trial'][series(i)]} at M = ${mOf(i)}`,

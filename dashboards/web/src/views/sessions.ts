@@ -3,7 +3,7 @@ import {get, type Session, type Status} from '../api';
 import {axis, chart} from '../chart';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
-import {facts} from '../facts';
+import {facts, healthCounts} from '../facts';
 import {count, percent, seconds, time, words} from '../format';
 import {jobsData} from '../jobs';
 import {badge, panel} from '../panel';
@@ -16,7 +16,7 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const cls = ctx.cls!;
   const list = await get<Session[]>('sessions', {class: cls.class}, ctx.signal);
   const failures = (one: Session) => Object.values(one.failed).reduce((a, b) => a + b, 0);
-  const screened = (one: Session) => one.failed.screened_out ?? 0;
+  const screened = (one: Session) => one.screened_out ?? 0;
   const outcomes = [...new Set(list.flatMap((one) => Object.keys(one.failed)))].sort();
   const spent = (one: Session) => (one.finished_us ? (one.finished_us - one.started_us) * 1000 : null);
   const data: Data = {
@@ -34,6 +34,7 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
       {key: 'trials', name: 'Trials', value: (i) => list[i].trials, show: (i) => count(list[i].trials)},
       {key: 'measured', name: 'Measured', value: (i) => list[i].measured,
         show: (i) => count(list[i].measured)},
+      {key: 'screened_out', name: 'Screened out', value: (i) => screened(list[i])},
       ...outcomes.map((outcome) => ({
         key: outcome, name: words(outcome), value: (i: number) => list[i].failed[outcome] ?? 0,
       })),
@@ -53,8 +54,8 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
     replace(live, facts([
       ['device state', badge(health.state === 'ok' ? 'ok' :
         health.state === 'quarantined' ? 'bad' : 'warn', health.state)],
-      ['detail', health.detail || '–'], ['workers lost', count(health.workers_lost)],
-      ['sentinel failures', count(health.sentinel_failures)],
+      ['detail', health.detail || '–'],
+      ...healthCounts(health),
       ['tuning', status.unavailable ?? 'available'],
     ], 'Quarantine'), dataTable(jobsData(status.device?.class, status.jobs), {
       caption: 'Jobs', hideCaption: true, empty: 'No job runs and none waits.',
@@ -80,7 +81,7 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
           {key: 'status', name: 'Status', value: (i) => bars[i].status},
           {key: 'measured', name: 'Measured', value: (i) => bars[i].measured},
           {key: 'screened_out', name: 'Screened out', value: (i) => screened(bars[i])},
-          {key: 'failed', name: 'Failed', value: (i) => failures(bars[i]) - screened(bars[i])},
+          {key: 'failed', name: 'Failed', value: (i) => failures(bars[i])},
         ],
       }),
       option: (colours) => ({
@@ -91,17 +92,17 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
         series: [
           {name: 'measured', value: (one: Session) => one.measured, colour: colours.tuned},
           {name: 'screened out', value: screened, colour: colours.trials},
-          {name: 'failed', value: (one: Session) => failures(one) - screened(one), colour: colours.bad},
+          {name: 'failed', value: (one: Session) => failures(one), colour: colours.bad},
         ].map(({name, value, colour}) => ({name, type: 'bar', stack: 'all', barMaxWidth: 26,
           itemStyle: {color: colour}, data: bars.map(value)})),
       }),
       stops: {
-        count: bars.length, x: (i) => i, y: (i) => bars[i].measured + failures(bars[i]),
+        count: bars.length, x: (i) => i, y: (i) => bars[i].measured + screened(bars[i]) + failures(bars[i]),
         href: (i) => href('heat', {class: cls.class, problem: bars[i].problem}),
         text: (i) => [bars[i].label, `${time(bars[i].started_us)}, ${bars[i].status}`,
           `${count(bars[i].measured)} measured, ${count(screened(bars[i]))} screened out`,
-          `${count(failures(bars[i]) - screened(bars[i]))} failed of ${count(bars[i].trials)} ` +
-          `(${percent((failures(bars[i]) - screened(bars[i])) / Math.max(1, bars[i].trials))})`],
+          `${count(failures(bars[i]))} failed of ${count(bars[i].trials)} ` +
+          `(${percent(failures(bars[i]) / Math.max(1, bars[i].trials))})`],
       },
     }),
     panel({title: 'Sessions', modelled: cls.modelled, data: () => data,

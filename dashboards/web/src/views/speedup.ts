@@ -14,6 +14,9 @@ function perM(ctx: Ctx, table: Table): HTMLElement {
   const list = all.filter((one) => one.default_median_ns && one.median_ns > 0);
   const speed = (one: Evidence) => one.default_median_ns! / one.median_ns;
   const mean = geoMean(list.map(speed));
+  if (list.length === 0) {
+    return h('p', {class: 'empty'}, 'The table has no evidence of the default.');
+  }
   const bound = (one: Evidence, by: number | null) => (by ? one.default_median_ns! / by : speed(one));
   return chart({
     name: 'speedup', title: 'Default over tuned, per M', modelled: table.modelled,
@@ -55,22 +58,22 @@ function perM(ctx: Ctx, table: Table): HTMLElement {
         yAxis: value, lineStyle: {color: colours.ink, type, width: 1.25},
       });
       return {
-        grid: {left: 64, right: 16, top: 12, bottom: 48}, xAxis: axisOfM(colours),
+        grid: {left: 64, right: 16, top: 12, bottom: 48}, xAxis: axisOfM(colours, list.map((one) => one.m)),
         yAxis: axis(colours, 'default / tuned', {type: 'value', min: low - room, max: high + room,
           nameGap: 46, axisLabel: {color: colours.muted, fontSize: 11, showMinLabel: false,
             showMaxLabel: false, formatter: (value: number) => value.toFixed(room < 0.05 ? 3 : 2)}}),
         series: [
-          {name: 'speedup', type: 'scatter', symbolSize: 7, itemStyle: {color: colours.tuned},
-            data: list.map((one) => [one.m, speed(one)]),
+          {name: 'speedup', type: 'scatter', symbolSize: 7, itemStyle: {color: colours.tuned, opacity: 1},
+            data: list.map((one) => [Math.log2(one.m), speed(one)]),
             markLine: {symbol: 'none', silent: true, label: {show: false},
               data: [level(1, 'solid'), ...(mean ? [level(mean, 'dashed')] : [])]}},
           errorBars('interval', list.map((one) =>
-            [one.m, bound(one, one.high_ns), bound(one, one.low_ns)]), colours.tuned),
+            [Math.log2(one.m), bound(one, one.high_ns), bound(one, one.low_ns)]), colours.tuned),
         ],
       };
     },
     stops: {
-      count: list.length, x: (i) => list[i].m, y: (i) => speed(list[i]),
+      count: list.length, x: (i) => Math.log2(list[i].m), y: (i) => speed(list[i]),
       href: (i) => href('trials',
         {problem: table.problem, class: table.class, m: list[i].m}),
       text: (i) => [`M = ${list[i].m}: ${ratio(speed(list[i]))}`,
@@ -128,7 +131,7 @@ function perProblem(ctx: Ctx): HTMLElement | null {
             const t = one.table!;
             const doubt = t.stale || (t.origin === 'imported' && !t.verified);
             return {value: [speed(i), i], itemStyle: {
-              color: doubt ? colours.paper : colours.tuned, borderColor: colours.tuned, borderWidth: 2}};
+              opacity: 1, color: doubt ? colours.paper : colours.tuned, borderColor: colours.tuned, borderWidth: 2}};
           }),
           markLine: {symbol: 'none', silent: true, label: {show: false},
             data: [{xAxis: 1, lineStyle: {color: colours.ink, type: 'solid', width: 1.25}}]},

@@ -1,20 +1,35 @@
 // What fewer kernels cost: regret against how many a client compiles.
-import {getTable} from '../api';
+import {get, getTable, type TrialsAnswer} from '../api';
 import {axis, chart} from '../chart';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
 import {fixed, known, percent} from '../format';
 import {tableBadges} from '../panel';
+import {tradeOffOf} from '../trade_off';
+import {toColumns, toGrid} from '../trials';
 
 export async function tradeoffView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const table = await getTable(ctx.problem!, ctx.cls!, ctx.signal);
-  if (!table || table.trade_off.length === 0) {
-    replace(root, h('p', {class: 'empty'}, table ?
-      'No trade-off is stored with this table.' :
-      'No table has been published for this problem.'));
+  if (!table) {
+    replace(root, h('p', {class: 'empty'}, 'No table has been published for this problem.'));
     return;
   }
-  const list = [...table.trade_off].sort((a, b) => a.kernels - b.kernels);
+  let list = table.trade_off;
+  const stored = list.length > 0;
+  if (!stored) {
+    const grid = toGrid(toColumns(await get<TrialsAnswer>('trials',
+      {problem: table.problem, class: table.class}, ctx.signal)));
+    const compile = new Map(table.entries.flatMap((entry): [string, number][] =>
+      (known(entry.compile_ms) ? [[entry.config, entry.compile_ms]] : [])));
+    list = tradeOffOf(grid, table.ladder.map((m) => grid.ms.indexOf(m)).filter((col) => col >= 0),
+      compile);
+  }
+  if (list.length === 0) {
+    replace(root, h('p', {class: 'empty'}, 'The table came without a trade-off, and there are no ' +
+      'trials of this problem here to make one from.'));
+    return;
+  }
+  list = [...list].sort((a, b) => a.kernels - b.kernels);
   const own = new Set(table.entries.map((entry) => entry.kernel_id)).size;
   const hundred = (fraction: number | null) => (known(fraction) ? fraction * 100 : NaN);
   const seconds = (ms: number | null) => (known(ms) ? ms / 1000 : NaN);
@@ -25,8 +40,11 @@ export async function tradeoffView(ctx: Ctx, root: HTMLElement): Promise<void> {
     name: 'tradeoff', title: 'Kernels per layer', modelled: table.modelled, subject: ctx.subject(),
     tools: tableBadges(table, false), height: 440, signal: ctx.signal,
     describe: `${list.length} counts of kernels; the published table has ${own}.`,
-    note: `Regret: time over the best known at each M, less 1. The published table has ${own} kernels. ` +
-      'A proven count is the least that can have its regret; others come from a greedy search.',
+    note: `Regret: time over the fastest at each M, less 1; ties count as none; the mean is geometric ` +
+      `over M. The published table has ${own} kernels. ` + (stored ?
+      'Proven: no other set of as many kernels has a smaller mean.' :
+      'Made on this page from the medians of the trials, by greedy choice and exchanges: not raced, ' +
+      'not proven. Compile times are known of published kernels only.'),
     legend: [{name: 'worst regret', mark: 'other'}, {name: 'mean regret', mark: 'tuned'},
       {name: 'compile time', mark: 'third'}, {name: 'not proven', mark: 'hollow'},
       {name: 'published', mark: 'dashed'}],
