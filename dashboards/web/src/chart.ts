@@ -145,8 +145,12 @@ export function chart(parts: ChartParts): HTMLElement {
 
   const option = () => {
     const colours = palette();
-    const full = parts.option(colours, hidden) as {series: {name?: string}[]};
+    const full = parts.option(colours, hidden) as
+      {series: {name?: string; type: string; itemStyle?: Record<string, unknown>}[]};
     full.series = full.series.filter((one) => !one.name || !hidden.has(one.name));
+    for (const one of full.series) {
+      if (one.type === 'scatter') one.itemStyle = {opacity: 1, ...one.itemStyle};
+    }
     return {
       animation: false, backgroundColor: 'transparent',
       textStyle: {fontFamily: fontSans, color: colours.ink}, ...full,

@@ -27,7 +27,8 @@ export function jobsData(deviceClass: string | undefined, jobs: Job[]): Data {
       {key: 'state', name: 'State', value: (i) => job(i).state,
         show: (i) => badge(job(i).state === 'failed' ? 'bad' : job(i).state === 'running' ? 'ok' :
           'plain', job(i).state, job(i).error ?? '')},
-      {key: 'phase', name: 'Phase', value: (i) => job(i).phase},
+      {key: 'phase', name: 'Phase', value: (i) => job(i).phase, show: (i) =>
+        `${job(i).phase}${job(i).m && job(i).state === 'running' ? `, M ${job(i).m}` : ''}`},
       {key: 'done', name: 'Progress', value: (i) => job(i).done, show: (i) => progress(job(i))},
       {key: 'elapsed_ns', name: 'Elapsed', value: (i) => job(i).elapsed_ns,
         show: (i) => seconds(job(i).elapsed_ns)},
@@ -35,7 +36,7 @@ export function jobsData(deviceClass: string | undefined, jobs: Job[]): Data {
         show: (i) => (job(i).state === 'running' ? seconds(job(i).eta_ns) : '–')},
       {key: 'trials', name: 'Trials', value: (i) => job(i).trials, show: (i) => count(job(i).trials)},
       {key: 'failed', name: 'Failed', value: (i) => job(i).failed, show: (i) => count(job(i).failed)},
-      {key: 'm', name: 'At M', value: (i) => job(i).m, show: (i) => job(i).m || '–'},
+      {key: 'm', name: 'At M', csvOnly: true, value: (i) => job(i).m},
       {key: 'best_ns', name: 'Best', value: (i) => job(i).best_ns,
         show: (i) => (job(i).best_ns ? usUnit(job(i).best_ns) : '–')},
       {key: 'default_ns', name: 'Default', value: (i) => job(i).default_ns,

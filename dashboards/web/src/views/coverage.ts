@@ -32,10 +32,10 @@ export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
         {key: 'state', name: 'State', value: (i) => layers[i].state, show: (i) => badge(
           layers[i].state === 'exact' ? 'ok' : layers[i].state === 'stale' ? 'warn' : 'bad',
           layers[i].state)},
-        {key: 'revision', name: 'Revision', value: (i) => layers[i].revision,
+        {key: 'revision', name: 'Revision', number: true, value: (i) => layers[i].revision,
           show: (i) => count(layers[i].revision)},
-        {key: 'kernels', name: 'Kernels', value: (i) => layers[i].kernels,
-          show: (i) => count(layers[i].kernels)},
+        {key: 'kernels', name: 'Kernels', number: true, value: (i) => layers[i].kernels,
+          show: (i) => (layers[i].state === 'missing' ? '–' : count(layers[i].kernels))},
       ],
     };
   };
@@ -52,8 +52,8 @@ export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
       signal: ctx.signal,
       describe: models.map((model, i) => `${model.model}: ${totals[i][0]} of ${all(i)} exact`).join('; '),
       note: 'Each layer counts as often as the model has it. To fill the gaps: hone sweep.',
-      legend: [{name: 'exact', mark: 'tuned'}, {name: 'stale', mark: 'other'},
-        {name: 'missing', mark: 'trials'}],
+      legend: [{name: 'exact', mark: 'square tuned'}, {name: 'stale', mark: 'square other'},
+        {name: 'missing', mark: 'empty-box'}],
       data: () => ({
         file: ctx.file('coverage'), rows: models.length, columns: [
           {key: 'model', name: 'Model', head: true, value: (i) => models[i].model},

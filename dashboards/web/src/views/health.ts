@@ -52,7 +52,7 @@ export async function healthView(ctx: Ctx, root: HTMLElement): Promise<void> {
       `(1 % is a ratio of about 1.01). ${count(pairs.length)} pairs` +
       `${(noise.pairs_found ?? 0) > pairs.length ? ` of ${count(noise.pairs_found)}, the newest` : ''}; median |log ratio| ` +
       `${percent(median, 3)}, 95th percentile ${percent(p95, 3)}.`,
-    legend: [{name: 'pairs', mark: 'tuned'}, {name: '± median', mark: 'line'},
+    legend: [{name: 'pairs', mark: 'square tuned'}, {name: '± median', mark: 'line'},
       {name: '± 95th percentile', mark: 'dashed'}],
     data: () => ({
       file: ctx.file('noise-histogram'), rows: bins.counts.length, columns: [

@@ -159,9 +159,9 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
           ceiling('roof', line(rate), 'solid'),
           ...(syncRate ? [ceiling('mma.sync', line(syncRate), 'dashed')] : []),
           {name: 'default', type: 'scatter', symbol: 'diamond', symbolSize: 10, z: 4, silent: true,
-            itemStyle: {color: colours.other, opacity: 1}, data: own(1)},
+            itemStyle: {color: colours.other}, data: own(1)},
           {name: 'tuned', type: 'scatter', symbolSize: 8, z: 5, silent: true,
-            itemStyle: {color: colours.tuned, opacity: 1}, data: own(0)},
+            itemStyle: {color: colours.tuned}, data: own(0)},
         ],
       };
     },

@@ -34,10 +34,16 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
       {key: 'trials', name: 'Trials', value: (i) => list[i].trials, show: (i) => count(list[i].trials)},
       {key: 'measured', name: 'Measured', value: (i) => list[i].measured,
         show: (i) => count(list[i].measured)},
-      {key: 'screened_out', name: 'Screened out', value: (i) => screened(list[i])},
+      {key: 'screened_out', name: 'Screened out', value: (i) => screened(list[i]),
+        show: (i) => count(screened(list[i]))},
       ...outcomes.map((outcome) => ({
-        key: outcome, name: words(outcome), value: (i: number) => list[i].failed[outcome] ?? 0,
+        key: outcome, name: words(outcome), csvOnly: true,
+        value: (i: number) => list[i].failed[outcome] ?? 0,
       })),
+      {key: 'failed', name: 'Failed', value: (i) => failures(list[i]),
+        show: (i) => count(failures(list[i]))},
+      {key: 'how', name: 'How', wrap: true, value: (i) => Object.entries(list[i].failed)
+        .map(([outcome, n]) => `${words(outcome)} ${n}`).join(', ')},
       {key: 'detail', name: 'Detail', wrap: true, value: (i) => list[i].detail},
       {key: 'session', name: 'Session', value: (i) => list[i].id,
         show: (i) => h('span', {class: 'mono', title: list[i].id}, list[i].id.slice(0, 8))},
@@ -72,7 +78,7 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
       subject: `${cls.name} · honed ${ctx.status.version}`, height: 240, signal: ctx.signal,
       describe: `The last ${bars.length} sessions, oldest first.`,
       note: `The last ${bars.length} of ${list.length} sessions, oldest first.`,
-      legend: [{name: 'measured', mark: 'tuned'}, {name: 'screened out', mark: 'trials'},
+      legend: [{name: 'measured', mark: 'square tuned'}, {name: 'screened out', mark: 'square trials'},
         {name: 'failed', mark: 'badmark'}],
       data: () => ({
         file: ctx.file('trials-per-session'), rows: bars.length, columns: [
@@ -107,6 +113,5 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
     }),
     panel({title: 'Sessions', modelled: cls.modelled, data: () => data,
       note: 'The newest 200.'},
-    dataTable(data, {caption: 'Sessions', hideCaption: true, empty: 'No session yet.',
-      rowClass: (i) => (list[i].status === 'failed' ? 'flag' : '')})));
+    dataTable(data, {caption: 'Sessions', hideCaption: true, empty: 'No session yet.'})));
 }

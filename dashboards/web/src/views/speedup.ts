@@ -63,7 +63,7 @@ function perM(ctx: Ctx, table: Table): HTMLElement {
           nameGap: 46, axisLabel: {color: colours.muted, fontSize: 11, showMinLabel: false,
             showMaxLabel: false, formatter: (value: number) => value.toFixed(room < 0.05 ? 3 : 2)}}),
         series: [
-          {name: 'speedup', type: 'scatter', symbolSize: 7, itemStyle: {color: colours.tuned, opacity: 1},
+          {name: 'speedup', type: 'scatter', symbolSize: 7, itemStyle: {color: colours.tuned},
             data: list.map((one) => [Math.log2(one.m), speed(one)]),
             markLine: {symbol: 'none', silent: true, label: {show: false},
               data: [level(1, 'solid'), ...(mean ? [level(mean, 'dashed')] : [])]}},
@@ -131,7 +131,7 @@ function perProblem(ctx: Ctx): HTMLElement | null {
             const t = one.table!;
             const doubt = t.stale || (t.origin === 'imported' && !t.verified);
             return {value: [speed(i), i], itemStyle: {
-              opacity: 1, color: doubt ? colours.paper : colours.tuned, borderColor: colours.tuned, borderWidth: 2}};
+              color: doubt ? colours.paper : colours.tuned, borderColor: colours.tuned, borderWidth: 2}};
           }),
           markLine: {symbol: 'none', silent: true, label: {show: false},
             data: [{xAxis: 1, lineStyle: {color: colours.ink, type: 'solid', width: 1.25}}]},

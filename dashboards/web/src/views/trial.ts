@@ -101,7 +101,7 @@ function samplesChart(ctx: Ctx, trial: Trial, low: number | null, high: number |
         yAxis: clocked ? [timeAxis, y(1, 'SM clock, MHz')] : [timeAxis],
         series: [
           {
-            name: 'time', type: 'scatter', symbolSize: 5, itemStyle: {color: colours.tuned, opacity: 1},
+            name: 'time', type: 'scatter', symbolSize: 5, itemStyle: {color: colours.tuned},
             data: samples.map((sample) => [sample[2], sample[0] / 1000]),
             markLine: trial.median_ns ? {
               symbol: 'none', silent: true, lineStyle: {color: colours.ink, type: 'solid', width: 1},
