@@ -81,6 +81,7 @@ TEST(LayeringTest, ThirdPartyHeadersStayBehindOneFolder) {
       {std::regex("sqlite3\\.h"), {"db/"}},
       {std::regex("grpc(pp|)/.*"), {"service/"}},
       {std::regex("microhttpd\\.h"), {"service/http/"}},
+      {std::regex("prometheus/.*"), {"service/metrics/"}},
       {std::regex("nvrtc\\.h"), {"kernels/jit/"}},
       {std::regex("cuda\\.h"), {"kernels/launch/", "tuner/measure/"}},
       {std::regex("cupti.*"), {"tuner/measure/"}},

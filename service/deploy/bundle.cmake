@@ -1,7 +1,7 @@
 # Packs NAME.tar.gz in FOLDER: bin/, lib/, share/, LICENSE, README.md. The same
-# files give the same bytes. lib/ holds libmicrohttpd and what it needs, of which
-# Debian has no complete archives; everything else must be in the binaries or on
-# every node.
+# files give the same bytes. lib/ holds libmicrohttpd, prometheus-cpp and what they
+# need, of which Debian has no complete archives; everything else must be in the
+# binaries or on every node.
 if(NOT STATIC)
   message(FATAL_ERROR
     "The bundle needs a build with -DHONE_STATIC=ON (the preset 'release'); "
@@ -23,16 +23,17 @@ foreach(program ${PROGRAMS})
   string(REGEX MATCHALL "Shared library: \\[[^]]*\\]" needed "${dynamic}")
   foreach(library ${needed})
     if(NOT library MATCHES "\\[${on_every_node}" AND
-        NOT library MATCHES "\\[libmicrohttpd\\.so")
+        NOT library MATCHES "\\[(libmicrohttpd|libprometheus-cpp-core)\\.so")
       message(FATAL_ERROR "${name} must not need ${library}")
     endif()
   endforeach()
 endforeach()
+string(REPLACE "|" ";" SHARED "${SHARED}")
 file(GET_RUNTIME_DEPENDENCIES
   RESOLVED_DEPENDENCIES_VAR travelling
-  LIBRARIES ${MICROHTTPD}
+  LIBRARIES ${SHARED}
   PRE_EXCLUDE_REGEXES "^${on_every_node}")
-foreach(library ${MICROHTTPD} ${travelling})
+foreach(library ${SHARED} ${travelling})
   execute_process(COMMAND ${READELF} -d ${library}
     OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "Library soname: \\[([^]]*)\\]" soname "${dynamic}")

@@ -19,6 +19,7 @@
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
+#include "service/metrics/rpc_meter.h"
 #include "service/paths/paths.h"
 #include "service/web/web_routes.h"
 
@@ -55,6 +56,14 @@ absl::Status PrepareSocket(const std::string& path) {
 }
 
 }  // namespace
+
+std::function<absl::Status()> Daemon::CanTune() const {
+  return [missing = device_.can_tune,
+          executor = device_.executor.get()]() -> absl::Status {
+    HONE_RETURN_IF_ERROR(missing);
+    return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
+  };
+}
 
 absl::Status CheckListenAddress(absl::string_view listen, bool insecure) {
   absl::string_view path = listen;
@@ -103,13 +112,19 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   const std::string closure = SourceClosureHash();
   HONE_ASSIGN_OR_RETURN(daemon->tables_,
                         TableCache::Create(daemon->store_.get(), closure));
+  daemon->metrics_ = std::make_unique<EventMetrics>(MeteredMethods());
+  EventMetrics* const metrics = daemon->metrics_.get();
   if (backend.can_tune.ok()) {
+    daemon->compiler_ = std::make_unique<MeteredCompiler>(
+        backend.compiler.get(), /*cached=*/true, metrics);
+    daemon->uncached_ = std::make_unique<MeteredCompiler>(
+        backend.uncached.get(), /*cached=*/false, metrics);
     daemon->runner_ = std::make_unique<TuneRunner>(
         daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
-        backend.compiler.get(), log);
+        daemon->compiler_.get(), log, metrics);
     daemon->auditor_ = std::make_unique<AuditRunner>(
-        daemon->store_.get(), backend.executor.get(), backend.compiler.get(),
-        backend.uncached.get(), log);
+        daemon->store_.get(), backend.executor.get(), daemon->compiler_.get(),
+        daemon->uncached_.get(), log);
   }
   daemon->jobs_ = std::make_unique<TuneJobs>(
       [runner = daemon->runner_.get(), auditor = daemon->auditor_.get(),
@@ -122,30 +137,35 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
         return request.audit ? auditor->Run(request, progress, is_cancelled)
                              : runner->Run(request, progress, is_cancelled);
       },
-      TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued)});
-  const auto can_tune = [missing = backend.can_tune,
-                         executor = backend.executor.get()]() -> absl::Status {
-    HONE_RETURN_IF_ERROR(missing);
-    return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
-  };
+      TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued),
+                        .on_end = [metrics](const TuneSnapshot& job) {
+                          CountJob(job, *metrics);
+                        }});
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),
                                .jobs = daemon->jobs_.get(),
                                .log = log,
+                               .metrics = metrics,
                                .device = backend.device,
-                               .can_tune = can_tune,
+                               .can_tune = daemon->CanTune(),
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});
   daemon->studies_ = std::make_unique<StudyServiceImpl>(
       StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
+  daemon->MakeMetricsPage(options.database);
 
   HONE_RETURN_IF_ERROR(daemon->ServeHttp(
       options,
       WebRoutes({.store = daemon->store_.get(),
                  .device = backend.device,
-                 .can_tune = can_tune,
+                 .can_tune = daemon->CanTune(),
+                 .health =
+                     [executor = backend.executor.get()] {
+                       return executor == nullptr ? ExecutorHealth()
+                                                  : executor->health();
+                     },
                  .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
                  .source_closure = closure,
                  .version = HONE_VERSION})));
@@ -163,6 +183,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                            &port);
   builder.RegisterService(daemon->service_.get());
   builder.RegisterService(daemon->studies_.get());
+  builder.experimental().SetInterceptorCreators(RpcMeters(metrics));
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("honed")
                                .Resize(kMaxMemoryBytes)
@@ -199,6 +220,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
 absl::Status Daemon::ServeHttp(const DaemonOptions& options,
                                std::vector<HttpRoute> routes) {
   if (options.http.empty()) return absl::OkStatus();
+  routes.push_back({"/metrics", [this](const HttpRequest&) {
+                      return HttpResponse{
+                          .content_type = MetricsPage::kContentType,
+                          .body = metrics_page_->Render()};
+                    }});
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options.http, options.insecure, std::move(routes));
   if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {

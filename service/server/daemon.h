@@ -4,6 +4,7 @@
 
 #include <grpcpp/server.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,10 @@
 #include "absl/time/time.h"
 #include "db/store.h"
 #include "service/http/http_server.h"
+#include "service/metrics/event_metrics.h"
+#include "service/metrics/gpu_monitor.h"
+#include "service/metrics/metered_compiler.h"
+#include "service/metrics/metrics_page.h"
 #include "service/server/audit_runner.h"
 #include "service/server/device_backend.h"
 #include "service/server/log.h"
@@ -49,6 +54,11 @@ struct DaemonOptions {
 // `insecure`, a Unix socket or a loopback address. InvalidArgument.
 absl::Status CheckListenAddress(absl::string_view listen, bool insecure);
 
+// The methods that RPC metrics name.
+std::vector<std::string> MeteredMethods();
+// Counts a job that ended.
+void CountJob(const TuneSnapshot& job, EventMetrics& metrics);
+
 class Daemon {
  public:
   // Opens the store and serves. `log` must outlive the daemon. The errors of
@@ -77,17 +87,27 @@ class Daemon {
   absl::Status ServeHttp(const DaemonOptions& options,
                          std::vector<HttpRoute> routes);
 
+  std::function<absl::Status()> CanTune() const;
+  // The page over what honed holds, once that is made.
+  void MakeMetricsPage(const std::string& database);
+
   DeviceBackend device_;
   Logger* const log_;
+  std::unique_ptr<EventMetrics> metrics_;
+  // Null for a modelled device and without one.
+  std::unique_ptr<GpuMonitor> gpu_;
   std::string address_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<TableCache> tables_;
-  // Both null when the device cannot tune.
+  // All null when the device cannot tune.
+  std::unique_ptr<MeteredCompiler> compiler_;
+  std::unique_ptr<MeteredCompiler> uncached_;
   std::unique_ptr<TuneRunner> runner_;
   std::unique_ptr<AuditRunner> auditor_;
   std::unique_ptr<TuneJobs> jobs_;
   std::unique_ptr<TuningServiceImpl> service_;
   std::unique_ptr<StudyServiceImpl> studies_;
+  std::unique_ptr<MetricsPage> metrics_page_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<HttpServer> http_;
 };

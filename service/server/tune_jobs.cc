@@ -34,6 +34,8 @@ struct TuneJobs::Job {
   std::atomic<bool> cancelled{false};
   absl::StatusOr<TuneOutcome> outcome = absl::UnknownError("not ended");
   absl::Time submitted;
+  absl::Time started_at = absl::InfinitePast();
+  absl::Time ended_at = absl::InfinitePast();
   // Rises with every change that callers see.
   int64_t version = 1;
 
@@ -122,6 +124,7 @@ void TuneJobs::Work() {
       queue_.pop_front();
       running_ = job;
       job->state = TuneState::kRunning;
+      job->started_at = options_.now();
       ++job->version;
     }
     absl::StatusOr<TuneOutcome> outcome = runner_(
@@ -149,6 +152,8 @@ void TuneJobs::Work() {
 
 void TuneJobs::EndLocked(const std::shared_ptr<Job>& job) {
   ++job->version;
+  job->ended_at = options_.now();
+  if (options_.on_end) options_.on_end(SnapshotLocked(*job));
   ended_.push_front(job);
   while (ended_.size() > options_.max_ended) {
     for (const std::string& id : ended_.back()->request_ids) seen_.erase(id);
@@ -216,6 +221,10 @@ TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   out.detached = job.detached;
   if (job.ended()) out.error = job.outcome.status();
   out.submitted = job.submitted;
+  out.started = job.started_at;
+  out.ended = job.ended_at;
+  out.audit = job.request.audit.has_value();
+  out.already_fresh = job.outcome.ok() && job.outcome->already_fresh;
   if (job.state == TuneState::kQueued) {
     out.position = running_ ? 1 : 0;
     for (const auto& other : queue_) {
@@ -234,6 +243,15 @@ std::vector<TuneSnapshot> TuneJobs::List() const {
   if (running_) jobs.push_back(SnapshotLocked(*running_));
   for (const auto& job : ended_) jobs.push_back(SnapshotLocked(*job));
   return jobs;
+}
+
+TuneQueueState TuneJobs::State() const {
+  absl::MutexLock lock(&mutex_);
+  TuneQueueState state;
+  state.queued = queue_.size();
+  state.max_queued = options_.max_queued;
+  if (running_) state.running = SnapshotLocked(*running_);
+  return state;
 }
 
 void TuneJobs::Leave(const std::shared_ptr<Job>& job) {

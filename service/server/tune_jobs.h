@@ -88,8 +88,23 @@ struct TuneSnapshot {
   // Why it failed or was cancelled.
   absl::Status error;
   absl::Time submitted;
+  // InfinitePast until it started, and until it ended. A job cancelled while it
+  // waited never starts.
+  absl::Time started = absl::InfinitePast();
+  absl::Time ended = absl::InfinitePast();
   // Jobs ahead while queued.
   int position = 0;
+  // Whether it is an audit.
+  bool audit = false;
+  // Whether a table that was there answered it.
+  bool already_fresh = false;
+};
+
+// The queue as it is now.
+struct TuneQueueState {
+  size_t queued = 0;
+  size_t max_queued = 0;
+  std::optional<TuneSnapshot> running;
 };
 
 // Thread-safe.
@@ -106,6 +121,9 @@ class TuneJobs {
     // Ended jobs that are remembered for their request ids.
     size_t max_ended = 1000;
     std::function<absl::Time()> now = absl::Now;
+    // Told of each job that ended. Called with the queue's lock held: it must
+    // return at once and not call back.
+    std::function<void(const TuneSnapshot&)> on_end;
   };
 
   TuneJobs(Runner runner, Options options);
@@ -126,6 +144,7 @@ class TuneJobs {
 
   // Queued, running and ended jobs, newest first.
   std::vector<TuneSnapshot> List() const;
+  TuneQueueState State() const;
 
   // Refuses new jobs, cancels those that run or wait, and returns when none
   // is left. What they recorded is kept.

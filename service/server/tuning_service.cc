@@ -65,10 +65,12 @@ grpc::Status TuningServiceImpl::GetConfig(grpc::ServerContext*,
     HONE_RETURN_IF_ERROR(CheckM(request->m()));
     HONE_ASSIGN_OR_RETURN(const DeviceSpec device,
                           DeviceOf(request->has_device(), request->device()));
+    const absl::Time start = absl::Now();
     HONE_ASSIGN_OR_RETURN(const auto index,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const ConfigAnswer answer,
                           index->GetConfig(problem, device, request->m()));
+    parts_.metrics->OnLookup(answer.provenance.match, absl::Now() - start);
     *response = ToProto(answer);
     return absl::OkStatus();
   }());
@@ -82,10 +84,12 @@ grpc::Status TuningServiceImpl::GetTable(grpc::ServerContext*,
                           ProblemFromProto(request->problem()));
     HONE_ASSIGN_OR_RETURN(const DeviceSpec device,
                           DeviceOf(request->has_device(), request->device()));
+    const absl::Time start = absl::Now();
     HONE_ASSIGN_OR_RETURN(const auto index,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const TableAnswer answer,
                           index->GetTable(problem, device));
+    parts_.metrics->OnLookup(answer.provenance.match, absl::Now() - start);
     *response = ToProto(answer);
     return absl::OkStatus();
   }());

@@ -37,6 +37,7 @@ class WebRoutesTest : public testing::DbTest {
     parts.store = store_.get();
     parts.device = TestDevice();
     parts.can_tune = [this] { return can_tune_; };
+    parts.health = [] { return ExecutorHealth{9, 3, 2, ""}; };
     parts.jobs = [this] { return jobs_; };
     parts.source_closure = TestTable().source_closure;
     parts.version = "1.2.3";
@@ -159,6 +160,9 @@ TEST_F(WebRoutesTest, StatusSaysWhatHonedDoes) {
   EXPECT_EQ(status["now_us"].number(), 1'764'700'000'000'000);
   EXPECT_TRUE(status["unavailable"].is_null());
   EXPECT_EQ(status["health"]["state"].text(), "ok");
+  EXPECT_EQ(status["health"]["workers_started"].number(), 9);
+  EXPECT_EQ(status["health"]["workers_lost"].number(), 3);
+  EXPECT_EQ(status["health"]["sentinel_failures"].number(), 2);
   EXPECT_EQ(status["device"]["class"].text(), kClass);
   EXPECT_EQ(status["device"]["uuid"].text(), TestDevice().uuid);
   EXPECT_FALSE(status["device"]["modelled"].truth());
