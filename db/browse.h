@@ -134,7 +134,7 @@ class StoreSnapshot {
       absl::string_view class_hash, absl::string_view problem_hash = "",
       std::optional<int64_t> revision = std::nullopt) const;
 
-  // By rising M, then id. Empty when there are none.
+  // By rising id. Empty when there are none.
   absl::StatusOr<TrialColumns> Trials(absl::string_view problem_hash,
                                       absl::string_view class_hash) const;
   // NotFound.

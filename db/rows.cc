@@ -229,6 +229,33 @@ absl::StatusOr<DeviceSpec> ReadDevice(sqlite::Database& database, int64_t id) {
   return device;
 }
 
+absl::StatusOr<int64_t> FindRow(sqlite::Database& database,
+                                absl::string_view table,
+                                absl::string_view hash) {
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement find,
+                        database.Prepare(absl::StrCat("SELECT id FROM ", table,
+                                                      " WHERE hash = ?")));
+  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(hash).Step());
+  return found ? find.Int(0) : 0;
+}
+
+absl::StatusOr<std::string> ReadText(sqlite::Database& database,
+                                     absl::string_view table,
+                                     absl::string_view column, int64_t id) {
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement find, database.Prepare(absl::StrCat(
+                                                    "SELECT ", column, " FROM ",
+                                                    table, " WHERE id = ?")));
+  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(id).Step());
+  if (!found) return absl::DataLossError(absl::StrCat("no ", table, " ", id));
+  return find.Text(0);
+}
+
+absl::StatusOr<Problem> ParseProblem(const std::string& text) {
+  absl::StatusOr<Problem> problem = Problem::Parse(text);
+  HONE_RETURN_IF_ERROR(Unreadable(problem.status()));
+  return problem;
+}
+
 const std::string& KernelColumns() {
   static const auto* list = [] {
     const CompileInfo any;

@@ -161,6 +161,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
       WebRoutes({.store = daemon->store_.get(),
                  .device = backend.device,
                  .can_tune = daemon->CanTune(),
+                 .health =
+                     [executor = backend.executor.get()] {
+                       return executor == nullptr ? ExecutorHealth()
+                                                  : executor->health();
+                     },
                  .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
                  .source_closure = closure,
                  .version = HONE_VERSION})));

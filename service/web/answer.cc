@@ -64,7 +64,7 @@ absl::Status FieldNotFound(absl::string_view field, absl::string_view message) {
 }
 
 HttpResponse ErrorAnswer(const absl::Status& status) {
-  const std::optional<absl::Cord> field = status.GetPayload(kFieldPayload);
+  const auto field = status.GetPayload(kFieldPayload);
   return HttpError(HttpStatusOf(status), field ? std::string(*field) : "",
                    status.message());
 }

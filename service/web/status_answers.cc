@@ -99,12 +99,16 @@ absl::StatusOr<HttpResponse> StatusAnswer(const WebParts& parts,
     json.Key("device").Null();
   }
   const bool quarantined = absl::IsUnavailable(can_tune);
+  const ExecutorHealth health = parts.health();
   json.Key("health")
       .BeginObject()
       .Field("state", !parts.device ? "no device"
                       : quarantined ? "quarantined"
                                     : "ok")
       .Field("detail", can_tune.message())
+      .Field("workers_started", health.workers_started)
+      .Field("workers_lost", health.workers_lost)
+      .Field("sentinel_failures", health.sentinel_failures)
       .EndObject();
   json.Key("jobs").BeginArray();
   for (const TuneSnapshot& job : parts.jobs()) WriteJob(json, job);

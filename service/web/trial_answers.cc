@@ -8,9 +8,13 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
 #include "service/web/answers.h"
+#include "tuner/statistics.h"
 
 namespace hone {
 namespace {
+
+// As the evidence of tables.
+constexpr double kIntervalAlpha = 0.05;
 
 // What serves one M, or would.
 struct Best {
@@ -170,6 +174,9 @@ absl::StatusOr<HttpResponse> TrialAnswer(const WebParts& parts,
       }));
   const Trial& trial = browsed.trial;
   const CompileInfo& compile = trial.compile;
+  // Its bounds are infinite, and so null, without enough samples.
+  const MedianInterval interval =
+      FixedMedianInterval(Durations(trial.samples), kIntervalAlpha);
   JsonWriter json;
   json.BeginObject().Field("id", *id);
   WriteProblem(json, trial.problem);
@@ -183,6 +190,8 @@ absl::StatusOr<HttpResponse> TrialAnswer(const WebParts& parts,
       .Field("relative_norm", trial.error.relative_norm)
       .Field("worst_ratio", trial.error.worst_ratio)
       .FieldOrNull("median_ns", trial.median_ns)
+      .Field("low_ns", interval.low)
+      .Field("high_ns", interval.high)
       .Field("session", trial.session_id)
       .Field("unix_us", trial.unix_us);
   WriteDevice(json, "device", browsed.device);

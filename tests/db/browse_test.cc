@@ -166,15 +166,15 @@ TEST_F(BrowseTest, TrialsAreColumns) {
   const auto trials =
       Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
   ASSERT_TRUE(trials.ok()) << trials.status();
-  EXPECT_THAT(trials->id, ElementsAre(third, first, second));
-  EXPECT_THAT(trials->m, ElementsAre(1, 16, 16));
-  EXPECT_THAT(trials->median_ns, ElementsAre(0, 112, 502));
-  EXPECT_THAT(trials->samples, ElementsAre(0, 25, 5));
+  EXPECT_THAT(trials->id, ElementsAre(first, second, third));
+  EXPECT_THAT(trials->m, ElementsAre(16, 16, 1));
+  EXPECT_THAT(trials->median_ns, ElementsAre(112, 502, 0));
+  EXPECT_THAT(trials->samples, ElementsAre(25, 5, 0));
   // The 8th of 25 from either end; 5 are too few.
-  EXPECT_THAT(trials->low_ns, ElementsAre(0, 107, 0));
-  EXPECT_THAT(trials->high_ns, ElementsAre(0, 117, 0));
-  EXPECT_THAT(trials->clock_khz, ElementsAre(0, 1980000, 0));
-  EXPECT_EQ(trials->unix_us[2], 77);
+  EXPECT_THAT(trials->low_ns, ElementsAre(107, 0, 0));
+  EXPECT_THAT(trials->high_ns, ElementsAre(117, 0, 0));
+  EXPECT_THAT(trials->clock_khz, ElementsAre(1980000, 0, 0));
+  EXPECT_EQ(trials->unix_us[1], 77);
   const auto text = [](const std::vector<std::string>& texts,
                        const std::vector<int64_t>& column) {
     std::vector<std::string> out;
@@ -182,16 +182,35 @@ TEST_F(BrowseTest, TrialsAreColumns) {
     return out;
   };
   EXPECT_THAT(text(trials->outcomes, trials->outcome),
-              ElementsAre("wrong_result", "measured", "measured"));
+              ElementsAre("measured", "measured", "wrong_result"));
   EXPECT_THAT(text(trials->sessions, trials->session),
-              ElementsAre("session-1", "session-1", "session-2"));
+              ElementsAre("session-1", "session-2", "session-1"));
   EXPECT_THAT(text(trials->configs, trials->config),
               ElementsAre(testing::TestTrial().config.ToString(),
-                          testing::TestTrial().config.ToString(),
-                          other.config.ToString()));
+                          other.config.ToString(),
+                          testing::TestTrial().config.ToString()));
   EXPECT_EQ(trials->configs.size(), 2u);
   EXPECT_EQ(trials->protocol, Protocol());
   EXPECT_EQ(trials->others, 0);
+}
+
+// A layer's few trials among many others are found by the index, and come in
+// the same order.
+TEST_F(BrowseTest, FewTrialsAmongManyComeInOrder) {
+  std::vector<int64_t> ids = {Record(Measured(64, 100, 8))};
+  Trial other = Measured(1, 100, 8);
+  other.problem = TestProblem(1024, 512);
+  ASSERT_TRUE(store_
+                  ->RecordTrials(TestDevice(), Protocol(),
+                                 std::vector<Trial>(100, other))
+                  .ok());
+  ids.push_back(Record(Measured(16, 200, 8)));
+  ids.push_back(Record(Measured(64, 300, 8)));
+  const auto trials =
+      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  EXPECT_EQ(trials->id, ids);
+  EXPECT_THAT(trials->m, ElementsAre(64, 16, 64));
+  EXPECT_THAT(trials->median_ns, ElementsAre(104, 204, 304));
 }
 
 // Times by different methods must not stand side by side.

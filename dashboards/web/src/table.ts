@@ -16,6 +16,12 @@ export interface Column {
   title?: string;
   // The cell is a heading of its row.
   head?: boolean;
+  // Long text: may break into lines.
+  wrap?: boolean;
+  // In the CSV only: the table has no room for it.
+  csvOnly?: boolean;
+  // Numbers, even if the first rows have none.
+  number?: boolean;
 }
 
 export interface Data {
@@ -73,8 +79,6 @@ export interface TableOptions {
   pageSize?: number;
   sort?: {key: string; descending: boolean};
   onSort?: (key: string, descending: boolean) => void;
-  // Rows to mark: a class name, or ''.
-  rowClass?: (row: number) => string;
   empty?: string;
 }
 
@@ -85,7 +89,9 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
   let descending = options.sort?.descending ?? false;
   let page = 0;
 
-  const numeric = data.columns.map((column) => {
+  const columns = data.columns.filter((column) => !column.csvOnly);
+  const numeric = columns.map((column) => {
+    if (column.number) return true;
     for (let row = 0; row < Math.min(data.rows, 50); row++) {
       const value = column.value(row);
       if (value !== null && value !== undefined) return typeof value === 'number';
@@ -94,7 +100,7 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
   });
 
   const sort = () => {
-    const column = data.columns.find((one) => one.key === sortKey);
+    const column = columns.find((one) => one.key === sortKey);
     if (!column) return;
     const keys = Array.from({length: data.rows}, (_, row) => column.value(row));
     const sign = descending ? -1 : 1;
@@ -106,7 +112,7 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
   };
 
   const body = h('tbody');
-  const headings = data.columns.map((column, index) => {
+  const headings = columns.map((column, index) => {
     const button = h('button', {
       type: 'button', class: 'sort', title: column.title,
       onclick: (event: Event) => interaction('table.sort', event, () => {
@@ -134,20 +140,20 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
     const rows: Node[] = [];
     for (let i = first; i < last; i++) {
       const row = order[i];
-      rows.push(h('tr', {class: options.rowClass?.(row) || null},
-        data.columns.map((column, index) => {
+      rows.push(h('tr', {},
+        columns.map((column, index) => {
           const shown = column.show ? column.show(row) : String(column.value(row) ?? '–');
-          const props = {class: numeric[index] ? 'num' : null};
+          const props = {class: numeric[index] ? 'num' : column.wrap ? 'wrap' : null};
           return column.head ? h('th', {...props, scope: 'row'}, shown) : h('td', props, shown);
         })));
     }
     if (data.rows === 0) {
-      rows.push(h('tr', {}, h('td', {colspan: data.columns.length, class: 'empty'},
+      rows.push(h('tr', {}, h('td', {colspan: columns.length, class: 'empty'},
         options.empty ?? 'None.')));
     }
     replace(body, rows);
     headings.forEach((heading, index) => {
-      if (data.columns[index].key === sortKey) {
+      if (columns[index].key === sortKey) {
         heading.setAttribute('aria-sort', descending ? 'descending' : 'ascending');
       } else {
         heading.removeAttribute('aria-sort');

@@ -1,5 +1,5 @@
 // Config × M: which configs are how far from the best, where, and why not.
-import {get, type TrialsAnswer} from '../api';
+import {get, getTable, type TrialsAnswer} from '../api';
 import {parseConfig} from '../config';
 import type {Ctx} from '../context';
 import {h, interaction, replace} from '../dom';
@@ -42,8 +42,9 @@ function order(g: Grid, rows: Uint32Array, sort: string): Uint32Array {
 }
 
 export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
-  const answer = await get<TrialsAnswer>('trials',
-    {problem: ctx.problem!.problem, class: ctx.cls!.class}, ctx.signal);
+  const query = {problem: ctx.problem!.problem, class: ctx.cls!.class};
+  const [answer, table] = await Promise.all([
+    get<TrialsAnswer>('trials', query, ctx.signal), getTable(ctx.problem!, ctx.cls!, ctx.signal)]);
   const trials = toColumns(answer);
   if (trials.count === 0) {
     replace(root, h('p', {class: 'empty'}, 'No trials of this problem on this device class.'));
@@ -62,8 +63,12 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const engineOf = Uint8Array.from(parsed, (one) => engineNumber.get(one.engine)!);
   const tileOf = Uint32Array.from(parsed, (one) => tileNumber.get(one.tile)!);
 
+  // Between the ladder's Ms few configs are tried, to probe a table's cliffs.
+  const all = Int32Array.from(grid.ms.keys());
+  const ladder = table ? all.filter((col) => table.ladder.includes(grid.ms[col])) : all;
   const {params} = ctx.route;
   const state = {
+    cols: params.get('cols') ?? '',
     sort: params.get('sort') ?? 'wins', engine: params.get('engine') ?? '',
     tile: params.get('tile') ?? '', text: params.get('text') ?? '',
     only: params.get('only') ?? '',
@@ -153,7 +158,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
 
   const draw = () => {
     filter();
-    heat.show(shown, state.sort.startsWith('m') ? grid.ms.indexOf(Number(state.sort.slice(1))) : -1);
+    const cols = state.cols === 'all' || ladder.length === 0 ? all : ladder;
+    heat.show(shown, cols, state.sort.startsWith('m') ? grid.ms.indexOf(Number(state.sort.slice(1))) : -1);
     say.textContent = `${count(shown.length)} of ${count(grid.rows)} configs, ` +
       `${count(trials.count)} trials`;
     sortSelect.value = state.sort in sorts ? state.sort : 'column';
@@ -167,7 +173,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
       note({...changes});
       draw();
     });
-  const select = (name: string, key: 'engine' | 'tile' | 'only', options: [string, string][]) => {
+  const select = (name: string, key: 'engine' | 'tile' | 'only' | 'cols', options: [string, string][]) => {
     const control = h('select', {
       onchange: (event: Event) => change('heat.filter', event, {[key]: control.value}),
     }, options.map(([value, text]) => h('option', {value, selected: value === state[key]}, text)));
@@ -186,9 +192,10 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
 
   const data = (): Data => {
     const cells = new Uint32Array(shown.length * grid.cols);
+    const cols = state.cols === 'all' || ladder.length === 0 ? all : ladder;
     let n = 0;
     for (const row of shown) {
-      for (let col = 0; col < grid.cols; col++) {
+      for (const col of cols) {
         if (grid.trial[row * grid.cols + col] >= 0) cells[n++] = row * grid.cols + col;
       }
     }
@@ -234,14 +241,15 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     h('span', {class: 'item', title: 'Few samples: the screen showed it far behind'},
       h('span', {class: 'mark cut'}), 'screened out'),
     happened.filter((name) => name !== 'screened_out').map((name) =>
-      h('span', {class: 'item'}, h('span', {class: 'mark hatched'}, outcomeLetters[name] ?? '?'),
+      h('span', {class: 'item'}, h('span', {class: 'mark hatched'}, h('b', {}, outcomeLetters[name] ?? '?')),
         words(name))));
 
   const section: HTMLElement | undefined = panel({
     title: 'Config × M', modelled: answer.modelled, data, alternative: true,
     subject: ctx.subject(), png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
-      `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}.`,
+      `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}` +
+      `${answer.other_protocols ? `; ${count(answer.other_protocols)} trials of others are left out` : ''}.`,
   },
   h('div', {class: 'controls'},
     h('label', {}, 'Sort', sortSelect),
@@ -250,6 +258,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     select('Show', 'only', [['', 'all configs'], ['winners', 'winners'],
       ['ties', 'winners and ties'],
       ...happened.map((o): [string, string] => [`outcome:${o}`, `with ${words(o)}`])]),
+    ladder.length < all.length && select('M', 'cols', [
+      ['', `${ladder.length} of the ladder`], ['all', `all ${all.length}, probes too`]]),
     h('label', {}, 'Text', text), say),
   legend, heat.element, readout, spoken);
   replace(root, section);
