@@ -2,7 +2,7 @@
 import {get, type TrialsAnswer} from '../api';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
-import {h, interaction, replace} from '../dom';
+import {field, h, interaction, replace} from '../dom';
 import {count, time, us, words} from '../format';
 import {panel} from '../panel';
 import {href, note} from '../route';
@@ -41,7 +41,8 @@ export async function trialsView(ctx: Ctx, root: HTMLElement): Promise<void> {
         {key: 'config', name: 'Config', value: (i) => answer.configs[t.config[at(i)]],
           show: (i) => h('span', {class: 'mono', title: answer.configs[t.config[at(i)]]},
             shortConfig(answer.configs[t.config[at(i)]]))},
-        {key: 'time', name: 'Made', value: (i) => time(t.unixUs[at(i)])},
+        {key: 'time', name: 'Made', value: (i) => time(t.unixUs[at(i)]),
+          order: (i) => t.unixUs[at(i)]},
       ],
     };
   };
@@ -74,7 +75,7 @@ export async function trialsView(ctx: Ctx, root: HTMLElement): Promise<void> {
         draw();
       }),
     }, options.map(([value, text]) => h('option', {value, selected: value === state[key]}, text)));
-    return h('label', {}, name, control);
+    return field(name, control);
   };
   draw();
   replace(root, panel({
