@@ -32,7 +32,7 @@ export async function speedTests(tests, browser, base, subject) {
     const started = Date.now();
     await seen.go(fragment('heat', {...query, cols: 'all'}));
     const load = Date.now() - started;
-    assert.match(await page.locator('.controls .where').textContent(), /100,000 trials/);
+    assert.match(await page.locator('.tools .where').textContent(), /100,000 trials/);
     await collect();
 
     for (const sort of ['mean', 'min', 'measured', 'failed', 'config', 'wins']) {

@@ -192,7 +192,7 @@ export async function useTests(tests, browser, base, subject) {
   await tests.test('a click on a cell opens its trial; filters narrow the rows and are linkable', async () => {
     const seen = await page();
     await seen.go(path('heat'));
-    const where = seen.page.locator('.controls .where');
+    const where = seen.page.locator('.tools .where');
     const engine = answer.configs[0].match(/mma=(\w+)/)[1];
     await seen.page.getByLabel('Engine', {exact: true}).selectOption(engine);
     await seen.page.getByLabel('Text', {exact: true}).fill(`stages=${answer.configs[0].match(/stages=(\d+)/)[1]}`);
@@ -203,7 +203,7 @@ export async function useTests(tests, browser, base, subject) {
     const fresh = await page();
     await fresh.page.goto(url);
     await settled(fresh.page);
-    assert.equal(await fresh.page.locator('.controls .where').textContent(), await where.textContent());
+    assert.equal(await fresh.page.locator('.tools .where').textContent(), await where.textContent());
     await fresh.close();
     await seen.page.getByLabel('Engine', {exact: true}).selectOption('');
     await seen.page.getByLabel('Text', {exact: true}).fill('');

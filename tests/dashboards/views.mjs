@@ -39,6 +39,8 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
     const seen = await openPage(browser, base);
     await seen.go(path);
     assert.equal(await seen.page.locator('.error').count(), 0, 'the view shows an error');
+    const stale = path.includes('problem=') && problem.table?.stale;
+    assert.equal(await seen.page.locator('.title .badge.warn', {hasText: 'stale'}).count(), stale ? 1 : 0);
     // MODELLED stands wherever times of a modelled device do.
     for (const panel of await seen.page.locator('section.panel:has([data-chart])').all()) {
       assert.equal(await panel.locator('header .badge.modelled').count(), cls.modelled ? 1 : 0);
@@ -114,7 +116,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
           t.median_ns[i] - best.get(m) <= Math.max(0.01 * best.get(m), 64);
         assert.equal(row.tie, tie ? 'tie' : '', what);
       }
-      assert.equal(await page.locator('.controls .where').textContent(),
+      assert.equal(await page.locator('.tools .where').textContent(),
         `${answer.configs.length.toLocaleString('en-US')} of ` +
         `${answer.configs.length.toLocaleString('en-US')} configs, ` +
         `${t.id.length.toLocaleString('en-US')} trials`);
@@ -156,9 +158,19 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
         assert.equal(row.id, String(t.id[i]));
         assert.equal(row.median_ns, t.median_ns[i] ? String(t.median_ns[i]) : '');
       });
-      // Sorted by time at first.
-      const first = page.locator('tbody tr').first().locator('.num').nth(2);
-      assertShows(await first.textContent(), Math.min(...t.median_ns.filter(Boolean)) / 1000, 'fastest');
+      // Sorted by time at first; rows without a time come last either way.
+      const medians = t.median_ns.filter(Boolean);
+      const top = async () => (await page.locator('tbody tr').first().locator('td, th').allTextContents());
+      assertShows((await top())[2], Math.min(...medians) / 1000, 'fastest');
+      await page.getByRole('button', {name: 'Median, µs'}).click();
+      assertShows((await top())[2], Math.max(...medians) / 1000, 'slowest');
+      await page.getByRole('button', {name: 'Outcome'}).click();
+      assert.equal((await top())[7], [...new Set(t.outcome)].map((o) => answer.outcomes[o]).sort()[0]
+        .replaceAll('_', ' '));
+      await page.getByLabel('Outcome').selectOption('measured');
+      await page.getByLabel('M', {exact: true}).selectOption(String(t.m[0]));
+      assert.equal((await saveCsv(page, 'All trials')).length, t.id.filter((_, i) =>
+        t.m[i] === t.m[0] && outcomeOf(answer, i) === 'measured').length);
     });
 
     const chosen = t.id.findIndex((_, i) => outcomeOf(answer, i) === 'measured');

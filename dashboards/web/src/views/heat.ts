@@ -247,7 +247,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
         words(name))));
 
   const section: HTMLElement | undefined = panel({
-    title: 'Config × M', modelled: answer.modelled, data, alternative: true,
+    title: 'Config × M', modelled: answer.modelled, data, alternative: true, tools: say,
     subject: ctx.subject(), png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
       `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}` +
@@ -262,7 +262,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
       ...happened.map((o): [string, string] => [`outcome:${o}`, `with ${words(o)}`])]),
     ladder.length < all.length && select('M', 'cols', [
       ['', `${ladder.length} of the ladder`], ['all', `all ${all.length}, probes too`]]),
-    field('Text', text), say),
+    field('Text', text)),
   legend, heat.element, readout, spoken);
   replace(root, section);
   draw();
