@@ -2,7 +2,7 @@
 import {ApiError, get, type DeviceClass, type Problem, type Status} from './api';
 import type {Ctx} from './context';
 import {h, replace} from './dom';
-import {count} from './format';
+import {count, deviceName} from './format';
 import {badge, modelledBadge, tableBadges} from './panel';
 import {href, parseRoute, type Route} from './route';
 import {nextTheme, onTheme, startTheme, themeChoice} from './theme';
@@ -42,7 +42,7 @@ function showDevice(now: Status): void {
   const {device, health} = now;
   const good = health.state === 'ok';
   replace(deviceBox,
-    h('strong', {}, device ? device.name : 'no device'),
+    h('strong', {}, device ? deviceName(device.name) : 'no device'),
     device?.modelled && modelledBadge(),
     badge(good ? 'ok' : health.state === 'quarantined' ? 'bad' : 'warn', health.state,
       health.detail || now.unavailable || ''),
@@ -97,7 +97,7 @@ function fillSelects(classes: DeviceClass[], cls: DeviceClass | null, problems: 
     problem: Problem | null, view: View): void {
   replace(classSelect, classes.map((one) => h('option',
     {value: one.class, selected: one === cls},
-    `${one.name}${one.modelled ? ' (MODELLED)' : ''} · ${count(one.trials)} trials`)));
+    `${deviceName(one.name)}${one.modelled ? ' (MODELLED)' : ''} · ${count(one.trials)} trials`)));
   replace(problemSelect, problems.map((one) => h('option',
     {value: one.problem, selected: one === problem, title: one.text},
     `${one.label}${one.table?.stale ? ' (stale)' : ''} · ${count(one.trials)} trials`)));

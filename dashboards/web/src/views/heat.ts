@@ -6,7 +6,7 @@ import {field, h, interaction, replace} from '../dom';
 import {count, interval, ratio, usUnit, words} from '../format';
 import {HeatCanvas} from '../heat_canvas';
 import {heatClasses, outcomeLetters} from '../heat_colours';
-import {panel} from '../panel';
+import {panel, scope} from '../panel';
 import {href, note} from '../route';
 import {sortByKey} from '../sort';
 import type {Data} from '../table';
@@ -250,8 +250,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     title: 'Config × M', modelled: answer.modelled, data, alternative: true, tools: say,
     subject: ctx.subject(), png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
-      `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}` +
-      `${answer.other_protocols ? `; ${count(answer.other_protocols)} trials of others are left out` : ''}.`,
+      `Of several trials, the one with most samples speaks. ${scope(answer)}`,
   },
   h('div', {class: 'controls'},
     field('Sort', sortSelect),

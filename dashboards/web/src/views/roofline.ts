@@ -5,6 +5,7 @@ import {shortConfig} from '../config';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
 import {count, fixed, percent, us, usUnit} from '../format';
+import {scope} from '../panel';
 import {href, note} from '../route';
 import {toColumns, toGrid} from '../trials';
 
@@ -120,7 +121,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
     describe: `${count(total)} points; memory ceiling ${fixed(bandwidth, 0)} GB/s, MMA ceiling ` +
       `${fixed(rate / 1000, 0)} tera-operations per second.`,
     note: 'Operations and bytes of the product, each byte once. One column of points per M. ' +
-      'Points of tuned and default are the table\'s evidence.',
+      `Points of tuned and default are the table's evidence. ${scope(answer)}`,
     height: Math.max(380, Math.min(640, innerHeight - 240)), signal: ctx.signal, legend,
     hiddenAtFirst: [...hidden],
     onLegend: (now) => {

@@ -4,7 +4,7 @@ import {shortConfig} from '../config';
 import type {Ctx} from '../context';
 import {field, h, interaction, replace} from '../dom';
 import {count, time, us, words} from '../format';
-import {panel} from '../panel';
+import {panel, scope} from '../panel';
 import {href, note} from '../route';
 import {dataTable, type Data} from '../table';
 import {toColumns} from '../trials';
@@ -79,7 +79,7 @@ export async function trialsView(ctx: Ctx, root: HTMLElement): Promise<void> {
   };
   draw();
   replace(root, panel({
-    title: 'All trials', modelled: answer.modelled, data, note: `Protocol: ${answer.protocol}.`,
+    title: 'All trials', modelled: answer.modelled, data, note: scope(answer),
   },
   h('div', {class: 'controls'},
     select('M', 'm', [['', 'all'], ...ms.map((m): [string, string] => [String(m), String(m)])]),
