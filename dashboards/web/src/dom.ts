@@ -40,6 +40,12 @@ export function uniqueId(prefix: string): string {
   return `${prefix}-${++nextId}`;
 }
 
+// A control with its label.
+export function field(name: string, control: HTMLElement): HTMLElement {
+  control.id ||= uniqueId('field');
+  return h('span', {class: 'field'}, h('label', {for: control.id}, name), control);
+}
+
 // Saves `blob` as `name` on the reader's machine.
 export function download(blob: Blob, name: string): void {
   const url = URL.createObjectURL(blob);

@@ -1,6 +1,8 @@
 // The frame of every chart and table: a title, what the numbers are, badges,
 // and the buttons that take the data away.
+import type {TrialsAnswer} from './api';
 import {download, h, replace, uniqueId, type Child} from './dom';
+import {count} from './format';
 import {csvButton, dataTable, fileName, saveCsv, type Data} from './table';
 import {fontSans, palette} from './theme';
 
@@ -29,6 +31,13 @@ export function tableBadges(table: {origin: string; verified: boolean; stale: bo
       badge('warn', 'unverified', 'Imported; its winners have not beaten the default here yet'));
   }
   return badges;
+}
+
+// By which method the trials were made, and what is not among them.
+export function scope(answer: TrialsAnswer): string {
+  return `Protocol: ${answer.protocol}` +
+    (answer.other_protocols ? `; ${count(answer.other_protocols)} trials of others are left out` : '') +
+    (answer.older_trials ? `; ${count(answer.older_trials)} older trials are left out` : '') + '.';
 }
 
 export interface PanelParts {

@@ -3,7 +3,7 @@ import {get, type Measured, type Regressions} from '../api';
 import {axis, chart} from '../chart';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
-import {h, interaction, replace} from '../dom';
+import {field, h, interaction, replace} from '../dom';
 import {count, interval, ratio, short, time, us, usUnit} from '../format';
 import {badge, panel} from '../panel';
 import {href, note} from '../route';
@@ -125,6 +125,6 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
       draw();
     })});
   draw();
-  replace(root, h('div', {class: 'controls'}, h('label', {}, box, 'only beyond a tie')), content,
+  replace(root, h('div', {class: 'controls'}, field('only beyond a tie', box)), content,
     versionPanel);
 }

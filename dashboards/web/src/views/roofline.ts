@@ -5,6 +5,7 @@ import {shortConfig} from '../config';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
 import {count, fixed, percent, us, usUnit} from '../format';
+import {scope} from '../panel';
 import {href, note} from '../route';
 import {toColumns, toGrid} from '../trials';
 
@@ -72,11 +73,6 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
     x[i] = intensityOf(i);
     y[i] = points.get(mOf(i))!.operations / nsOf(i) / 1000;
   }
-  const flat = new Float32Array(2 * timedCount);
-  for (let i = 0; i < timedCount; i++) {
-    flat[2 * i] = Math.log10(x[rows.length + i]);
-    flat[2 * i + 1] = Math.log10(y[rows.length + i]);
-  }
   const hidden = new Set((ctx.route.params.get('hide') ?? '').split(',').filter(Boolean));
   const visible = () => {
     const list = new Uint32Array(total);
@@ -97,6 +93,22 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   for (let i = 0; i < total; i++) least = Math.min(least, y[i]);
   const bottom = Math.min(least, bandwidth * low / 1000) / 1.3;
 
+  // Trials that fall on the same half pixel are drawn once.
+  const steps = 1200;
+  const taken = new Uint8Array(grid.cols * (steps + 1));
+  const colOf = new Map(Array.from(grid.ms, (m, col) => [m, col]));
+  const flat: number[] = [];
+  const span = Math.log10(rate / 1000 * 1.5 / bottom);
+  for (let i = rows.length; i < total; i++) {
+    const height = Math.log10(y[i]);
+    const step = Math.round((height - Math.log10(bottom)) / span * steps);
+    const at = colOf.get(mOf(i))! * (steps + 1) + Math.max(0, Math.min(steps, step));
+    if (taken[at]) continue;
+    taken[at] = 1;
+    flat.push(Math.log10(x[i]), height);
+  }
+  const drawn = Float32Array.from(flat);
+
   const legend: LegendItem[] = [
     ...(table ? [{name: 'tuned', mark: 'tuned', series: 'tuned'},
       {name: 'default', mark: 'other', series: 'default'}] : []),
@@ -109,7 +121,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
     describe: `${count(total)} points; memory ceiling ${fixed(bandwidth, 0)} GB/s, MMA ceiling ` +
       `${fixed(rate / 1000, 0)} tera-operations per second.`,
     note: 'Operations and bytes of the product, each byte once. One column of points per M. ' +
-      'Points of tuned and default are the table\'s evidence.',
+      `Points of tuned and default are the table's evidence. ${scope(answer)}`,
     height: Math.max(380, Math.min(640, innerHeight - 240)), signal: ctx.signal, legend,
     hiddenAtFirst: [...hidden],
     onLegend: (now) => {
@@ -153,7 +165,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
         xAxis: log10Axis(colours, 'operations / byte', low, high, {splitLine: {show: false}}),
         yAxis: log10Axis(colours, 'tera-operations / s', bottom, rate / 1000 * 1.5, {nameGap: 44}),
         series: [
-          {name: 'trials', type: 'scatter', data: flat, dimensions: ['x', 'y'], symbolSize: 3,
+          {name: 'trials', type: 'scatter', data: drawn, dimensions: ['x', 'y'], symbolSize: 3,
             large: true, largeThreshold: 1000, progressive: 0,
             itemStyle: {color: colours.trials, opacity: 0.6}, silent: true},
           ceiling('roof', line(rate), 'solid'),
