@@ -246,7 +246,8 @@ absl::StatusOr<int64_t> InsertTrial(sqlite::Database& database,
 absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const Problem& problem,
                                               const DeviceSpec& device,
-                                              const Protocol& protocol) {
+                                              const Protocol& protocol,
+                                              bool this_state_only) {
   static const auto* sql = new std::string(absl::StrCat(
       "SELECT t.m, c.text, t.outcome, t.detail, t.gate, t.relative_norm,"
       " t.worst_ratio, t.median_ns, t.session_id, t.unix_us, t.samples,"
@@ -260,6 +261,7 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
       " AND t.protocol = (SELECT id FROM protocol WHERE hash = ?)"
       " AND (t.outcome IN ('measured', 'screened_out') OR k.cubin_hash = ''"
       " OR (d.driver = ? AND d.cuda_driver_version = ?))"
+      " AND (? = '' OR d.soft = ?)"
       " ORDER BY t.id"));
   HONE_ASSIGN_OR_RETURN(sqlite::Statement select, database.Prepare(*sql));
   select.Bind(problem.Hash())
@@ -267,6 +269,8 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
       .Bind(protocol.Hash())
       .Bind(device.driver)
       .Bind(device.cuda_driver_version);
+  const std::string state = this_state_only ? device.SoftText() : "";
+  select.Bind(state).Bind(state);
   std::vector<Trial> trials;
   while (true) {
     HONE_ASSIGN_OR_RETURN(const bool found, select.Step());

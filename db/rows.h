@@ -129,7 +129,8 @@ absl::StatusOr<int64_t> InsertTrial(sqlite::Database& database,
 absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const Problem& problem,
                                               const DeviceSpec& device,
-                                              const Protocol& protocol);
+                                              const Protocol& protocol,
+                                              bool this_state_only);
 
 // 20 bytes a sample, little-endian: duration_ns, sm_clock_khz, round.
 std::string PackSamples(const std::vector<Sample>& samples);

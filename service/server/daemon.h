@@ -15,6 +15,7 @@
 #include "service/server/audit_runner.h"
 #include "service/server/device_backend.h"
 #include "service/server/log.h"
+#include "service/server/recheck_runner.h"
 #include "service/server/study_service.h"
 #include "service/server/table_cache.h"
 #include "service/server/tune_jobs.h"
@@ -36,6 +37,10 @@ struct DaemonOptions {
   // See TuningServiceImpl::Parts.
   std::string import_key_pem;
   int max_queued = 64;
+  // Whether to recheck the tables at once when the device's driver, VBIOS,
+  // power limit or another soft field is not the one that they were measured
+  // with.
+  bool recheck = true;
 };
 
 // Whether honed may listen there: the address is well formed and, unless
@@ -66,14 +71,18 @@ class Daemon {
   Daemon(DeviceBackend device, Logger* log)
       : device_(std::move(device)), log_(log) {}
 
+  // Queues a recheck when the tables were measured on another device state.
+  void RecheckAfterChange();
+
   DeviceBackend device_;
   Logger* const log_;
   std::string address_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<TableCache> tables_;
-  // Both null when the device cannot tune.
+  // All null when the device cannot tune.
   std::unique_ptr<TuneRunner> runner_;
   std::unique_ptr<AuditRunner> auditor_;
+  std::unique_ptr<RecheckRunner> rechecker_;
   std::unique_ptr<TuneJobs> jobs_;
   std::unique_ptr<TuningServiceImpl> service_;
   std::unique_ptr<StudyServiceImpl> studies_;

@@ -12,12 +12,17 @@
 namespace hone {
 
 std::string TuneRequest::Fingerprint() const {
-  return absl::StrCat(problem.ToString(), "|", absl::StrJoin(ladder, ","), "|",
-                      max_kernels, "|", max_table_kernels, "|",
-                      absl::ToInt64Milliseconds(budget), "|", retune,
-                      audit ? absl::StrCat("|audit|", audit->tunes, "|",
-                                           audit->kernels, "|", audit->seed)
-                            : "");
+  return absl::StrCat(
+      problem.ToString(), "|", absl::StrJoin(ladder, ","), "|", max_kernels,
+      "|", max_table_kernels, "|", absl::ToInt64Milliseconds(budget), "|",
+      retune,
+      audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
+                           audit->seed)
+            : "",
+      recheck ? absl::StrCat("|recheck|", recheck->all, "|", recheck->keys, "|",
+                             recheck->seed, "|", recheck->report_only)
+              : "",
+      this_state_only ? "|this state" : "");
 }
 
 struct TuneJobs::Job {
@@ -208,7 +213,8 @@ void TuneJobs::Drain() {
 TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   TuneSnapshot out;
   out.tune_id = job.request.request_id;
-  out.problem = job.request.problem;
+  if (!job.request.recheck || !job.request.recheck->all)
+    out.problem = job.request.problem;
   out.state = job.state;
   out.progress = job.progress;
   out.callers = job.callers;

@@ -1,4 +1,4 @@
-// The queue of tunes in front of one device.
+// The queue of tunes, audits and rechecks in front of one device.
 //
 // One job runs at a time. A request equal to a queued or running one joins it.
 // A job goes on while a caller is attached or one of its requests was detached;
@@ -26,6 +26,7 @@
 #include "kernels/config/problem.h"
 #include "service/convert/answer.h"
 #include "tuner/audit_report.h"
+#include "tuner/recheck_report.h"
 #include "tuner/session.h"
 
 namespace hone {
@@ -36,6 +37,18 @@ struct AuditRequest {
   int kernels = 200;
   uint64_t seed = 1;
 };
+
+// What makes a job a recheck (tuner/recheck.h).
+struct RecheckRequest {
+  // Of all tables, not of the request's problem.
+  bool all = true;
+  // Of local tables, at most.
+  int64_t keys = 60;
+  uint64_t seed = 1;
+  // Keeps, verifies and retunes nothing.
+  bool report_only = false;
+};
+inline constexpr absl::Duration kRecheckBudget = absl::Seconds(300);
 
 struct TuneRequest {
   // A UUID in lower case.
@@ -50,6 +63,11 @@ struct TuneRequest {
   bool detached = false;
   // Set: an audit of the problem instead of a tune.
   std::optional<AuditRequest> audit;
+  // Set: a recheck instead.
+  std::optional<RecheckRequest> recheck;
+  // Trials of the device in another state (driver, VBIOS, power limit, ...) are
+  // not reused.
+  bool this_state_only = false;
 
   // All that decides the result; requests with the same are joined.
   std::string Fingerprint() const;
@@ -65,6 +83,8 @@ struct TuneOutcome {
   absl::Duration elapsed;
   // Of an audit, which has nothing else.
   std::optional<AuditReport> audit;
+  // Of a recheck, likewise.
+  std::optional<RecheckReport> recheck;
 };
 
 enum class TuneState : uint8_t {
@@ -78,7 +98,8 @@ enum class TuneState : uint8_t {
 // One job as it is now.
 struct TuneSnapshot {
   std::string tune_id;
-  Problem problem;
+  // None for a recheck of many.
+  std::optional<Problem> problem;
   TuneState state = TuneState::kQueued;
   SessionProgress progress;
   int callers = 0;
