@@ -51,6 +51,7 @@ struct RecheckPoint {
 struct RecheckedTable {
   Problem problem;
   int64_t revision = 0;
+  // Imported, and not verified so far; once it is, a table counts as local.
   bool imported = false;
   // "driver 590.1 here, 580.65 measured".
   std::vector<std::string> soft_differences;

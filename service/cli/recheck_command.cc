@@ -205,7 +205,7 @@ Command RecheckCommand() {
   command.flags = LayerFlags();
   command.flags.push_back(
       {"keys", "COUNT",
-       "M to measure over all local tables, 1 to 10000; 60 unless given"});
+       "M to measure over all tables, 1 to 10000; 60 unless given"});
   command.flags.push_back(
       {"budget", "TIME", "time for all of it, 10s to 24h; 300s unless given"});
   command.flags.push_back({"seed", "SEED", "of the sample; 1 unless given"});

@@ -205,7 +205,7 @@ void Daemon::RecheckAfterChange() {
       "recheck ", absl::ToUnixNanos(absl::Now()), device_.device->SoftText()));
   request.budget = kRecheckBudget;
   request.detached = true;
-  request.recheck.emplace();
+  request.recheck.emplace().changed_only = true;
   const absl::Status queued = jobs_->Submit(request).status();
   log_->Info("recheck_queued",
              {{"tune_id", LogText(request.request_id)},

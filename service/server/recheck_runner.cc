@@ -17,10 +17,19 @@ namespace {
 // Of each imported table: one in each third of its ladder.
 constexpr int64_t kImportedKeys = 3;
 
-bool IsKept(const StoredTable& stored, const DeviceSpec& device) {
-  return stored.origin == Origin::kLocal &&
-         std::count(stored.kept_in.begin(), stored.kept_in.end(),
-                    device.SoftText()) > 0;
+// Once verified, an imported table is as good as a local one.
+bool AwaitsVerification(const StoredTable& stored) {
+  return stored.origin == Origin::kImported && !stored.verified;
+}
+
+// How the device differs from the one that the table was measured on, unless a
+// recheck has kept it in this state.
+std::vector<std::string> UncheckedDifferences(const StoredTable& stored,
+                                              const DeviceSpec& device) {
+  const bool kept = std::count(stored.kept_in.begin(), stored.kept_in.end(),
+                               device.SoftText()) > 0;
+  return kept ? std::vector<std::string>()
+              : SoftDifferences(device, stored.table.device);
 }
 
 }  // namespace
@@ -29,12 +38,11 @@ std::vector<std::string> UncheckedDifferences(const LookupIndex& index,
                                               const DeviceSpec& device) {
   std::vector<std::string> differences;
   for (const StoredTable& stored : index.tables()) {
-    if (stored.origin != Origin::kLocal || IsKept(stored, device) ||
+    if (AwaitsVerification(stored) ||
         stored.table.device.ClassText() != device.ClassText()) {
       continue;
     }
-    for (std::string& difference :
-         SoftDifferences(device, stored.table.device)) {
+    for (std::string& difference : UncheckedDifferences(stored, device)) {
       if (std::count(differences.begin(), differences.end(), difference) == 0)
         differences.push_back(std::move(difference));
     }
@@ -73,7 +81,8 @@ absl::StatusOr<std::vector<StoredTable>> RecheckRunner::TablesFor(
   std::vector<StoredTable> tables;
   for (StoredTable& stored : all) {
     const bool wanted =
-        stored.origin == Origin::kLocal || !stored.verified || !recheck.all;
+        !recheck.changed_only || AwaitsVerification(stored) ||
+        !UncheckedDifferences(stored, executor_->device()).empty();
     if (wanted && stored.table.protocol == executor_->protocol())
       tables.push_back(std::move(stored));
   }
@@ -99,7 +108,7 @@ absl::Status RecheckRunner::Measure(
   std::vector<const DispatchTable*> local;
   std::vector<std::vector<int64_t>> keys(tables.size());
   for (size_t i = 0; i < tables.size(); ++i) {
-    if (tables[i].origin == Origin::kLocal) {
+    if (!AwaitsVerification(tables[i])) {
       local.push_back(&tables[i].table);
     } else {
       keys[i] = SampleKeys({&tables[i].table}, kImportedKeys,
@@ -112,7 +121,7 @@ absl::Status RecheckRunner::Measure(
   SessionProgress now;
   now.phase = SessionPhase::kRecheck;
   for (size_t i = 0; i < tables.size(); ++i) {
-    if (tables[i].origin == Origin::kLocal) keys[i] = sample[next++];
+    if (!AwaitsVerification(tables[i])) keys[i] = sample[next++];
     now.total += std::ssize(keys[i]);
   }
   const auto tell = [&] {
@@ -135,7 +144,7 @@ absl::Status RecheckRunner::Measure(
     RecheckedTable table;
     table.problem = stored.table.problem;
     table.revision = stored.revision;
-    table.imported = stored.origin == Origin::kImported;
+    table.imported = AwaitsVerification(stored);
     table.soft_differences = SoftDifferences(device, stored.table.device);
     table.planned = std::ssize(keys[i]);
     tell();

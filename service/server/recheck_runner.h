@@ -20,8 +20,9 @@
 namespace hone {
 
 // "driver 590.1 here, 580.65 measured" for each way in which the device differs
-// from those that the local tables of its class were measured on, as far as no
-// recheck has kept them; every difference once.
+// from those that the tables of its class were measured on, as far as no
+// recheck has kept them; every difference once. Imported tables that are not
+// verified do not count.
 std::vector<std::string> UncheckedDifferences(const LookupIndex& index,
                                               const DeviceSpec& device);
 

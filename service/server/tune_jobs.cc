@@ -19,7 +19,8 @@ std::string TuneRequest::Fingerprint() const {
       audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
                            audit->seed)
             : "",
-      recheck ? absl::StrCat("|recheck|", recheck->all, "|", recheck->keys, "|",
+      recheck ? absl::StrCat("|recheck|", recheck->all, "|",
+                             recheck->changed_only, "|", recheck->keys, "|",
                              recheck->seed, "|", recheck->report_only)
               : "",
       this_state_only ? "|this state" : "");

@@ -42,7 +42,10 @@ struct AuditRequest {
 struct RecheckRequest {
   // Of all tables, not of the request's problem.
   bool all = true;
-  // Of local tables, at most.
+  // Only tables that were measured on the device in another state and not
+  // kept since, and imported ones that are not verified.
+  bool changed_only = false;
+  // Of tables that do not wait to be verified, at most.
   int64_t keys = 60;
   uint64_t seed = 1;
   // Keeps, verifies and retunes nothing.

@@ -253,6 +253,15 @@ TEST(Recheck, ImportedTablesAreVerifiedWhereTheyBeatOrTieTheDefault) {
     EXPECT_EQ(here.GetConfig(SmallProblem(), 16)->provenance().verified(),
               !slow);
     EXPECT_THAT(WaitForJobs(here).tunes(), SizeIs(1));
+    // Once verified it is rechecked after a change like any other; before, a
+    // change is no reason to.
+    here.Stop();
+    here.gpu = NewerDriver();
+    here.Start();
+    EXPECT_THAT(WaitForJobs(here).tunes(), SizeIs(slow ? 0 : 1));
+    const auto answer = here.GetConfig(SmallProblem(), 16);
+    EXPECT_EQ(answer->provenance().verified(), !slow);
+    EXPECT_EQ(answer->provenance().notes().empty(), !slow);
   }
 }
 
