@@ -501,6 +501,22 @@ TEST_F(StoreTest, AKeptTableAnswersItsDeviceWithoutSoftDifferences) {
   EXPECT_EQ(differences(newer), 2u);
 }
 
+TEST_F(StoreTest, TrialsOfAnotherDeviceStateCanBeLeftOut) {
+  const auto store = OpenStore();
+  DeviceSpec newer = TestDevice();
+  newer.power_limit_mw = 500000;
+  for (const DeviceSpec& device : {TestDevice(), newer}) {
+    ASSERT_TRUE(store->RecordTrial(device, Protocol(), TestTrial()).ok());
+  }
+  DeviceSpec other = newer;
+  other.uuid = "GPU-other";
+  EXPECT_EQ(store->KnownTrials(TestProblem(), other, Protocol())->size(), 2u);
+  EXPECT_EQ(store->KnownTrials(TestProblem(), other, Protocol(),
+                               /*this_state_only=*/true)
+                ->size(),
+            1u);
+}
+
 TEST_F(StoreTest, TimesAreOfServedConfigsAndTheBestOfAll) {
   const auto store = OpenStore();
   DispatchTable table = TestTable();
