@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "grpc/health/v1/health.pb.h"
 #include "kernels/codegen/codegen.h"
@@ -125,15 +126,24 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
     daemon->auditor_ = std::make_unique<AuditRunner>(
         daemon->store_.get(), backend.executor.get(), daemon->compiler_.get(),
         daemon->uncached_.get(), log);
+    daemon->rechecker_ = std::make_unique<RecheckRunner>(
+        daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
+        daemon->compiler_.get(), log,
+        [daemon = daemon.get()](const TuneRequest& request) {
+          // A detached job needs no caller.
+          return daemon->jobs_->Submit(request).status();
+        });
   }
   daemon->jobs_ = std::make_unique<TuneJobs>(
       [runner = daemon->runner_.get(), auditor = daemon->auditor_.get(),
-       can_tune = backend.can_tune](
+       rechecker = daemon->rechecker_.get(), can_tune = backend.can_tune](
           const TuneRequest& request,
           const std::function<void(const SessionProgress&)>& progress,
           const std::function<bool()>& is_cancelled)
           -> absl::StatusOr<TuneOutcome> {
         if (runner == nullptr) return can_tune;
+        if (request.recheck)
+          return rechecker->Run(request, progress, is_cancelled);
         return request.audit ? auditor->Run(request, progress, is_cancelled)
                              : runner->Run(request, progress, is_cancelled);
       },
@@ -214,6 +224,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
        {"can_tune", Json{backend.can_tune.ok()}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
+  if (options.recheck && can_tune().ok()) daemon->RecheckAfterChange();
   return daemon;
 }
 
@@ -234,6 +245,23 @@ absl::Status Daemon::ServeHttp(const DaemonOptions& options,
   HONE_RETURN_IF_ERROR(http.status());
   http_ = *std::move(http);
   return absl::OkStatus();
+}
+
+void Daemon::RecheckAfterChange() {
+  const std::vector<std::string> differences =
+      UncheckedDifferences(*tables_->Newest(), *device_.device);
+  if (differences.empty()) return;
+  TuneRequest request;
+  request.request_id = UuidOf(absl::StrCat(
+      "recheck ", absl::ToUnixNanos(absl::Now()), device_.device->SoftText()));
+  request.budget = kRecheckBudget;
+  request.detached = true;
+  request.recheck.emplace().changed_only = true;
+  const absl::Status queued = jobs_->Submit(request).status();
+  log_->Info("recheck_queued",
+             {{"tune_id", LogText(request.request_id)},
+              {"differences", LogText(absl::StrJoin(differences, "; "))},
+              {"status", LogText(absl::StatusCodeToString(queued.code()))}});
 }
 
 Daemon::~Daemon() { Drain(); }

@@ -11,6 +11,11 @@
 
 namespace hone {
 
+JobKind TuneRequest::kind() const {
+  if (audit) return JobKind::kAudit;
+  return recheck ? JobKind::kRecheck : JobKind::kTune;
+}
+
 std::string TuneRequest::Fingerprint() const {
   return absl::StrCat(
       problem.ToString(), "|", absl::StrJoin(ladder, ","), "|", max_kernels,
@@ -18,7 +23,12 @@ std::string TuneRequest::Fingerprint() const {
       retune,
       audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
                            audit->seed, "|", audit->within.ToString())
-            : "");
+            : "",
+      recheck ? absl::StrCat("|recheck|", recheck->all, "|",
+                             recheck->changed_only, "|", recheck->keys, "|",
+                             recheck->seed, "|", recheck->report_only)
+              : "",
+      this_state_only ? "|this state" : "");
 }
 
 struct TuneJobs::Job {
@@ -214,8 +224,8 @@ void TuneJobs::Drain() {
 TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   TuneSnapshot out;
   out.tune_id = job.request.request_id;
-  out.problem = job.request.problem;
-  out.is_audit = job.request.audit.has_value();
+  if (!job.request.recheck || !job.request.recheck->all)
+    out.problem = job.request.problem;
   out.state = job.state;
   out.progress = job.progress;
   out.callers = job.callers;
@@ -224,7 +234,7 @@ TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   out.submitted = job.submitted;
   out.started = job.started_at;
   out.ended = job.ended_at;
-  out.audit = job.request.audit.has_value();
+  out.kind = job.request.kind();
   out.already_fresh = job.outcome.ok() && job.outcome->already_fresh;
   if (job.state == TuneState::kQueued) {
     out.position = running_ ? 1 : 0;
