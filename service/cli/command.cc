@@ -30,7 +30,7 @@ constexpr char kExitCodes[] =
 std::vector<Command> Commands() {
   return {TuneCommand(),    SweepCommand(),  GetCommand(),   TableCommand(),
           ExplainCommand(), BenchCommand(),  AuditCommand(), ExportCommand(),
-          ImportCommand(),  DevicesCommand()};
+          ImportCommand(),  DevicesCommand(), TrafficCommand()};
 }
 
 std::vector<Flag> GlobalFlags(bool many_addresses) {

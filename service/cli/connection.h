@@ -78,9 +78,6 @@ absl::StatusOr<AuditOutcome> RunAudit(
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::AuditLayerResponse&)>& on_event);
 
-// A random UUID.
-std::string NewRequestId();
-
 }  // namespace hone
 
 #endif  // HONE_SERVICE_CLI_CONNECTION_H_

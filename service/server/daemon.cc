@@ -127,10 +127,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
     HONE_RETURN_IF_ERROR(missing);
     return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
   };
+  daemon->traffic_ = std::make_unique<TrafficKeeper>(daemon->store_.get(),
+                                                     daemon->tables_.get(), log,
+                                                     TrafficKeeper::Options());
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),
                                .jobs = daemon->jobs_.get(),
+                               .traffic = daemon->traffic_.get(),
                                .log = log,
                                .device = backend.device,
                                .can_tune = can_tune,
@@ -174,12 +178,18 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                               v1::StudyService::service_full_name()}) {
     daemon->server_->GetHealthCheckService()->SetServingStatus(service, true);
   }
+  if (options.idle_tune && backend.can_tune.ok()) {
+    daemon->idle_ = std::make_unique<IdleTuner>(
+        daemon->jobs_.get(), daemon->traffic_.get(), *backend.device, can_tune,
+        log, IdleTuner::Options{.after = options.idle_after});
+  }
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},
        {"database", LogText(options.database)},
        {"device", LogText(backend.device ? backend.device->name : "none")},
        {"can_tune", Json{backend.can_tune.ok()}},
+       {"idle_tune", Json{daemon->idle_ != nullptr}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
   return daemon;
@@ -191,6 +201,7 @@ void Daemon::Drain(absl::Duration grace) {
   if (!server_) return;
   log_->Info("draining");
   server_->GetHealthCheckService()->SetServingStatus(false);
+  idle_ = nullptr;
   jobs_->Drain();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();

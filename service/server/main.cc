@@ -65,6 +65,12 @@ int Main(int argc, char** argv) {
   flags.Int("compile-jobs", "compiles at once; 0 is one per core",
             &compile_jobs, 0, 1024);
   flags.Int("max-queued", "tunes that may wait", &max_queued, 1, 100000);
+  flags.Switch("idle-tune",
+               "while no tune is asked for, tune what traffic and misses name; "
+               "yields to any request",
+               &options.idle_tune, "HONE_IDLE_TUNE");
+  flags.Duration("idle-after", "how long no tune must have been asked for",
+                 &options.idle_after, absl::Seconds(1), absl::Hours(24));
   flags.String("import-key", "FILE",
                "PEM public key that imported bundles must be signed by",
                &import_key);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "db/bundle.h"
 #include "kernels/config/status_macros.h"
@@ -16,6 +17,7 @@
 #include "service/convert/table_convert.h"
 #include "service/server/lookup.h"
 #include "service/server/requests.h"
+#include "service/server/traffic_requests.h"
 
 namespace hone {
 namespace {
@@ -69,6 +71,9 @@ grpc::Status TuningServiceImpl::GetConfig(grpc::ServerContext*,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const ConfigAnswer answer,
                           index->GetConfig(problem, device, request->m()));
+    // What an older revision lacks is no reason to tune.
+    if (request->revision() == 0)
+      parts_.traffic->CountLookup(problem, device, answer.provenance);
     *response = ToProto(answer);
     return absl::OkStatus();
   }());
@@ -86,6 +91,8 @@ grpc::Status TuningServiceImpl::GetTable(grpc::ServerContext*,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const TableAnswer answer,
                           index->GetTable(problem, device));
+    if (request->revision() == 0)
+      parts_.traffic->CountLookup(problem, device, answer.provenance);
     *response = ToProto(answer);
     return absl::OkStatus();
   }());
@@ -290,6 +297,52 @@ grpc::Status TuningServiceImpl::Import(
     grpc::ServerContext*, grpc::ServerReader<v1::ImportRequest>* reader,
     v1::ImportResponse* response) {
   return ToGrpcStatus(ReadBundle(reader, response));
+}
+
+grpc::Status TuningServiceImpl::ReportTraffic(
+    grpc::ServerContext*, const v1::ReportTrafficRequest* request,
+    v1::ReportTrafficResponse* response) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(const DeviceSpec device,
+                          DeviceOf(request->has_device(), request->device()));
+    HONE_ASSIGN_OR_RETURN(const std::vector<TrafficCount> counts,
+                          TrafficFromProto(*request, device));
+    const absl::StatusOr<bool> counted = parts_.traffic->Report(
+        absl::AsciiStrToLower(request->report_id()), counts);
+    if (absl::IsAlreadyExists(counted.status())) {
+      FieldErrors errors;
+      errors.Add("report_id",
+                 "was used for another report; it must be a fresh UUID");
+      return WithReason(errors.ToStatus(), "REPORT_ID_REUSED");
+    }
+    if (!counted.ok()) return counted.status();
+    response->set_counted(*counted);
+    return absl::OkStatus();
+  }());
+}
+
+grpc::Status TuningServiceImpl::ListTraffic(
+    grpc::ServerContext*, const v1::ListTrafficRequest* request,
+    v1::ListTrafficResponse* response) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(const int64_t size, PageSize(request->page_size()));
+    // The last id of the page before.
+    HONE_ASSIGN_OR_RETURN(const PagePosition after,
+                          ParsePageToken("traffic", request->page_token()));
+    HONE_ASSIGN_OR_RETURN(const std::vector<TrafficView> views,
+                          parts_.traffic->View());
+    int64_t last = 0;
+    for (const TrafficView& view : views) {
+      if (view.stored.id <= after.offset) continue;
+      if (response->problems_size() == size) {
+        response->set_next_page_token(MakePageToken("traffic", {0, last}));
+        break;
+      }
+      *response->add_problems() = ToProto(view);
+      last = view.stored.id;
+    }
+    return absl::OkStatus();
+  }());
 }
 
 v1::Device TuningServiceImpl::DeviceMessage() const {
