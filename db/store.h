@@ -48,7 +48,7 @@ struct StoreOptions {
   bool read_only = false;
   // Connections that read at the same time; more callers wait.
   int readers = 4;
-  TrafficLimits traffic;
+  TrafficLimits traffic = {};
 };
 
 enum class Origin : uint8_t {

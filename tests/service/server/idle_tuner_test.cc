@@ -93,7 +93,7 @@ TEST(IdleTuner, TunesWhatTakesMostTimeThenTheRest) {
 
 TEST(IdleTuner, YieldsToARequestAndGoesOnLater) {
   TestDaemon daemon(IdleAfter(absl::Milliseconds(50)));
-  daemon.Hold(/*calls=*/40);
+  daemon.Hold(/*calls=*/250);
   Report(daemon, 1, SmallProblem(1024), 16, 1000);
   ASSERT_TRUE(daemon.WaitUntilHeld());
   ASSERT_THAT(Tunes(daemon), SizeIs(1));
@@ -162,7 +162,7 @@ TEST(IdleTuner, LeavesAProblemAloneThatSomebodyCancelled) {
   EXPECT_EQ(Tunes(daemon)[0].state(), v1::TUNE_STATE_CANCELLED);
 }
 
-TEST(IdleTuner, OnAModelledDeviceARequestStartsWithinTheSecond) {
+TEST(IdleTuner, OnAModelledDeviceARequestStartsSoon) {
   const auto env = [](const char*) -> const char* { return nullptr; };
   TempFolder cache;
   DeviceOptions device;
@@ -198,7 +198,6 @@ TEST(IdleTuner, OnAModelledDeviceARequestStartsWithinTheSecond) {
   reader->Finish();
   RecordProperty("latency_ms",
                  static_cast<int>(absl::ToInt64Milliseconds(latency)));
-  std::cerr << "yielded in " << latency << "\n";
   EXPECT_LT(latency, absl::Seconds(5));
 }
 
