@@ -141,8 +141,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});
-  daemon->studies_ = std::make_unique<StudyServiceImpl>(
-      StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
+  daemon->studies_ = std::make_unique<StudyServiceImpl>(StudyServiceImpl::Parts{
+      .store = daemon->store_.get(),
+      .log = log,
+      .on_measuring = [jobs = daemon->jobs_.get()] { jobs->MakeWay(); }});
 
   absl::string_view path = options.listen;
   const bool is_unix = absl::ConsumePrefix(&path, "unix:");

@@ -86,6 +86,18 @@ absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::SubmitIdle(
   return absl::WrapUnique(new Caller(this, job, false));
 }
 
+void TuneJobs::MakeWayLocked() {
+  while (!queue_.empty() && Yields(*queue_.front()))
+    CancelLocked(*queue_.front(), Yielded());
+  if (running_ && Yields(*running_)) CancelLocked(*running_, Yielded());
+}
+
+void TuneJobs::MakeWay() {
+  absl::MutexLock lock(&mutex_);
+  MakeWayLocked();
+  busy_ = options_.now();
+}
+
 absl::Duration TuneJobs::IdleTime() const {
   absl::MutexLock lock(&mutex_);
   const auto busy = [](const std::shared_ptr<Job>& job) {
@@ -141,9 +153,7 @@ absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::Submit(
     job->request = request;
     job->fingerprint = fingerprint;
     job->submitted = options_.now();
-    while (!queue_.empty() && Yields(*queue_.front()))
-      CancelLocked(*queue_.front(), Yielded());
-    if (running_ && Yields(*running_)) CancelLocked(*running_, Yielded());
+    MakeWayLocked();
     queue_.push_back(job);
   }
   ++job->callers;

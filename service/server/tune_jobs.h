@@ -130,8 +130,10 @@ class TuneJobs {
   // request's. FailedPrecondition when the device is not idle.
   absl::StatusOr<std::unique_ptr<Caller>> SubmitIdle(
       const TuneRequest& request);
+  // Somebody uses the device without a job: ends honed's own.
+  void MakeWay();
   // How long nobody needed the device: since the last job that was not honed's
-  // own. Zero while one is queued or running.
+  // own, or MakeWay(). Zero while one is queued or running.
   absl::Duration IdleTime() const;
 
   // False when it had ended. NotFound: no such tune.
@@ -149,6 +151,7 @@ class TuneJobs {
   void Work();
   // Whether a job makes way for others.
   static bool Yields(const Job& job);
+  void MakeWayLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(Job& job, absl::Status why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const std::shared_ptr<Job>& job)
@@ -161,7 +164,7 @@ class TuneJobs {
   const Options options_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  // When a job that was not honed's own was last seen.
+  // When somebody last needed the device.
   absl::Time busy_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<Job>> queue_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Job> running_ ABSL_GUARDED_BY(mutex_);

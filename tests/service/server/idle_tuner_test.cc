@@ -124,6 +124,25 @@ TEST(IdleTuner, YieldsToARequestAndGoesOnLater) {
   EXPECT_GT(tunes[0].progress().reused(), 0);
 }
 
+TEST(IdleTuner, YieldsToAStudy) {
+  TestDaemon daemon(IdleAfter(absl::Milliseconds(50)));
+  daemon.Hold();
+  Report(daemon, 1, SmallProblem(1024), 16, 1000);
+  ASSERT_TRUE(daemon.WaitUntilHeld());
+  const auto studies = v1::StudyService::NewStub(daemon.Channel());
+  grpc::ClientContext context;
+  v1::SuggestRequest request;
+  request.set_study_id(TestId(1));
+  v1::SuggestResponse response;
+  // Whether there is such a study is another matter.
+  studies->Suggest(&context, request, &response);
+  daemon.Release();
+  ASSERT_TRUE(Eventually([&] {
+    return Tunes(daemon).back().state() == v1::TUNE_STATE_CANCELLED;
+  }));
+  EXPECT_THAT(Tunes(daemon).back().error(), testing::HasSubstr("made way"));
+}
+
 TEST(IdleTuner, DoesNothingUnlessAsked) {
   TestDaemon daemon;
   Report(daemon, 1, SmallProblem(1024), 16, 1000);

@@ -231,6 +231,16 @@ TEST_F(TuneJobsTest, AnIdleJobThatARequestJoinedIsThatRequests) {
   EXPECT_TRUE(End(**other).ok());
 }
 
+TEST_F(TuneJobsTest, AnIdleJobMakesWayForWhoeverUsesTheDevice) {
+  WaitFor([&] { return jobs_.IdleTime() > absl::Milliseconds(50); });
+  auto idle = jobs_.SubmitIdle(Request(1));
+  ASSERT_TRUE(idle.ok());
+  WaitFor([&] { return runs_ == 1; });
+  jobs_.MakeWay();
+  EXPECT_LT(jobs_.IdleTime(), absl::Milliseconds(50));
+  EXPECT_EQ(ReasonOf(End(**idle).status()), "TUNE_YIELDED");
+}
+
 TEST_F(TuneJobsTest, AnIdleJobCanBeCancelledByItsId) {
   auto idle = jobs_.SubmitIdle(Request(1));
   ASSERT_TRUE(idle.ok());
