@@ -112,6 +112,8 @@ enum class SessionStatus : uint8_t {
   kInterrupted,
 };
 absl::string_view ToString(SessionStatus status);
+// DataLoss: the text is none of theirs.
+absl::StatusOr<SessionStatus> ParseSessionStatus(absl::string_view text);
 
 struct SessionRecord {
   std::string id;
@@ -175,6 +177,8 @@ struct ImportResult {
   // The revision that published the added ones, or the current one.
   int64_t revision = 0;
 };
+
+class StoreSnapshot;
 
 // Thread-safe. Writes are serialized on one connection; each returns only when
 // its transaction is durable, and leaves nothing behind when it fails. Errors
@@ -286,6 +290,13 @@ class Store {
                           int64_t unix_us);
   // In the order first seen.
   absl::StatusOr<std::vector<StoredTraffic>> Traffic(int64_t unix_us) const;
+
+  // ---- everything else, for people (db/browse.h) ----
+
+  // Runs `read` on one snapshot, which is of no use afterwards. Returns its
+  // error.
+  absl::Status Browse(
+      const std::function<absl::Status(const StoreSnapshot&)>& read) const;
 
   // ---- sessions ----
 

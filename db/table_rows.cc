@@ -130,6 +130,37 @@ absl::Status ReadEvidence(sqlite::Database& database, int64_t id,
   }
 }
 
+absl::Status InsertTradeOff(sqlite::Database& database, int64_t table,
+                            const std::vector<TradeOffPoint>& points) {
+  for (const TradeOffPoint& point : points) {
+    NewRow row;
+    row("dispatch_table", table);
+    VisitTradeOffFields(point, row);
+    HONE_RETURN_IF_ERROR(row.InsertInto(database, "trade_off").status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadTradeOff(sqlite::Database& database, int64_t id,
+                          std::vector<TradeOffPoint>& points) {
+  static const auto* sql = [] {
+    const TradeOffPoint any;
+    ColumnNames names("o");
+    VisitTradeOffFields(any, names);
+    return new std::string(absl::StrCat(
+        "SELECT ", names.list(),
+        " FROM trade_off o WHERE o.dispatch_table = ? ORDER BY o.kernels"));
+  }();
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement select, database.Prepare(*sql));
+  select.Bind(id);
+  while (true) {
+    HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return absl::OkStatus();
+    RowReader row(&select);
+    VisitTradeOffFields(points.emplace_back(), row);
+  }
+}
+
 absl::Status Miss(const Problem& problem, absl::string_view nearest) {
   return absl::NotFoundError(absl::StrCat("no table for ", problem.ToString(),
                                           " on this device: ", nearest));
@@ -177,7 +208,7 @@ absl::Status InsertTable(sqlite::Database& database, int64_t revision,
     HONE_RETURN_IF_ERROR(
         InsertEntry(database, id, static_cast<int64_t>(i), table.entries[i]));
   }
-  return absl::OkStatus();
+  return InsertTradeOff(database, id, table.trade_off);
 }
 
 absl::StatusOr<bool> HasTable(sqlite::Database& database,
@@ -239,6 +270,7 @@ absl::StatusOr<StoredTable> ReadTable(sqlite::Database& database, int64_t id) {
   HONE_ASSIGN_OR_RETURN(table.device, ReadDevice(database, device));
   HONE_RETURN_IF_ERROR(ReadEntries(database, id, table.entries));
   HONE_RETURN_IF_ERROR(ReadEvidence(database, id, table.entries));
+  HONE_RETURN_IF_ERROR(ReadTradeOff(database, id, table.trade_off));
   return stored;
 }
 

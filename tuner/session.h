@@ -25,7 +25,6 @@
 #include "tuner/candidate_compiler.h"
 #include "tuner/executor.h"
 #include "tuner/race.h"
-#include "tuner/trade_off.h"
 #include "tuner/trial.h"
 
 namespace hone {
@@ -107,9 +106,6 @@ struct SessionResult {
   // The fewest that could have covered the ladder, and whether that is proven.
   int64_t fewest_kernels = 0;
   bool fewest_proven = true;
-  // What tables of fewer kernels would cost, by what this session measured at
-  // the ladder.
-  std::vector<TradeOffStep> trade_off;
   int64_t trials_recorded = 0;
   int64_t trials_reused = 0;
   absl::Duration elapsed;

@@ -217,6 +217,29 @@ std::string RenderTable(const TableAnswer& answer) {
   return absl::StrCat(RenderTableHead(answer), "\n", text.Render());
 }
 
+std::string RenderTradeOff(const DispatchTable& table) {
+  if (table.trade_off.size() < 2) return "";
+  const int64_t kernels = CountKernels(table);
+  TextTable text({{"kernels", true},
+                  {"slower on average", true},
+                  {"at worst", true},
+                  {"compiled in", true}});
+  for (const TradeOffPoint& point : table.trade_off) {
+    text.AddRow(
+        {absl::StrCat(point.kernels, point.kernels == kernels ? " *" : ""),
+         absl::StrFormat("%.1f %%", point.mean_regret * 100),
+         absl::StrFormat("%.1f %%", point.worst_regret * 100),
+         point.compile_ms > 0
+             ? absl::StrFormat("%.1f s",
+                               static_cast<double>(point.compile_ms) / 1000)
+             : "-"});
+  }
+  return absl::StrCat(
+      "\nTables of fewer kernels (hone tune --table-kernels), against the "
+      "fastest measured\nat each M; * as many as this table has:\n",
+      text.Render());
+}
+
 std::string RenderConfig(const Problem& problem, int64_t m,
                          const ConfigAnswer& answer) {
   std::string out =

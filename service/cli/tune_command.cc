@@ -26,6 +26,7 @@ absl::StatusOr<TableAnswer> AnswerOf(const v1::TuneResult& result) {
   v1::GetTableResponse response;
   *response.mutable_table() = result.table();
   *response.mutable_provenance() = result.provenance();
+  *response.mutable_trade_off() = result.trade_off();
   return AnswerFromProto(response);
 }
 
@@ -43,30 +44,6 @@ std::string Outcome(const v1::TuneResult& result) {
         "Run again to go on.\n";
   }
   return out;
-}
-
-// What fewer kernels would cost, where there is something to choose.
-std::string TradeOffTable(const v1::TuneResult& result) {
-  if (result.trade_off_size() < 2) return "";
-  TextTable table({{"kernels", true},
-                   {"slower on average", true},
-                   {"at worst", true},
-                   {"compiled in", true}});
-  for (const v1::TradeOffStep& step : result.trade_off()) {
-    const double seconds =
-        static_cast<double>(step.compile_time().seconds()) +
-        static_cast<double>(step.compile_time().nanos()) * 1e-9;
-    table.AddRow(
-        {absl::StrCat(step.kernels(),
-                      step.kernels() == result.distinct_kernels() ? " *" : ""),
-         absl::StrFormat("%.1f %%", step.mean_regret() * 100),
-         absl::StrFormat("%.1f %%", step.worst_regret() * 100),
-         seconds > 0 ? absl::StrFormat("%.1f s", seconds) : "-"});
-  }
-  return absl::StrCat(
-      "\nTables of fewer kernels (--table-kernels), against the fastest "
-      "measured at each M;\n* as many as this table has:\n",
-      table.Render());
 }
 
 absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
@@ -147,7 +124,7 @@ absl::Status PrintOutcome(const Invocation& invocation,
   } else if (invocation.format == Format::kTable) {
     HONE_ASSIGN_OR_RETURN(const TableAnswer answer, AnswerOf(*outcome.result));
     out << RenderTable(answer) << "\n"
-        << Outcome(*outcome.result) << TradeOffTable(*outcome.result);
+        << Outcome(*outcome.result) << RenderTradeOff(answer.table);
   }
   return absl::OkStatus();
 }

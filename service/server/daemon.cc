@@ -19,7 +19,9 @@
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
+#include "service/metrics/rpc_meter.h"
 #include "service/paths/paths.h"
+#include "service/web/web_routes.h"
 
 namespace hone {
 namespace {
@@ -54,6 +56,14 @@ absl::Status PrepareSocket(const std::string& path) {
 }
 
 }  // namespace
+
+std::function<absl::Status()> Daemon::CanTune() const {
+  return [missing = device_.can_tune,
+          executor = device_.executor.get()]() -> absl::Status {
+    HONE_RETURN_IF_ERROR(missing);
+    return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
+  };
+}
 
 absl::Status CheckListenAddress(absl::string_view listen, bool insecure) {
   absl::string_view path = listen;
@@ -102,13 +112,19 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   const std::string closure = SourceClosureHash();
   HONE_ASSIGN_OR_RETURN(daemon->tables_,
                         TableCache::Create(daemon->store_.get(), closure));
+  daemon->metrics_ = std::make_unique<EventMetrics>(MeteredMethods());
+  EventMetrics* const metrics = daemon->metrics_.get();
   if (backend.can_tune.ok()) {
+    daemon->compiler_ = std::make_unique<MeteredCompiler>(
+        backend.compiler.get(), /*cached=*/true, metrics);
+    daemon->uncached_ = std::make_unique<MeteredCompiler>(
+        backend.uncached.get(), /*cached=*/false, metrics);
     daemon->runner_ = std::make_unique<TuneRunner>(
         daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
-        backend.compiler.get(), log);
+        daemon->compiler_.get(), log, metrics);
     daemon->auditor_ = std::make_unique<AuditRunner>(
-        daemon->store_.get(), backend.executor.get(), backend.compiler.get(),
-        backend.uncached.get(), log);
+        daemon->store_.get(), backend.executor.get(), daemon->compiler_.get(),
+        daemon->uncached_.get(), log);
   }
   daemon->jobs_ = std::make_unique<TuneJobs>(
       [runner = daemon->runner_.get(), auditor = daemon->auditor_.get(),
@@ -121,12 +137,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
         return request.audit ? auditor->Run(request, progress, is_cancelled)
                              : runner->Run(request, progress, is_cancelled);
       },
-      TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued)});
-  const auto can_tune = [missing = backend.can_tune,
-                         executor = backend.executor.get()]() -> absl::Status {
-    HONE_RETURN_IF_ERROR(missing);
-    return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
-  };
+      TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued),
+                        .on_end = [metrics](const TuneSnapshot& job) {
+                          CountJob(job, *metrics);
+                        }});
   daemon->traffic_ = std::make_unique<TrafficKeeper>(daemon->store_.get(),
                                                      daemon->tables_.get(), log,
                                                      TrafficKeeper::Options());
@@ -136,8 +150,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                                .jobs = daemon->jobs_.get(),
                                .traffic = daemon->traffic_.get(),
                                .log = log,
+                               .metrics = metrics,
                                .device = backend.device,
-                               .can_tune = can_tune,
+                               .can_tune = daemon->CanTune(),
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});
@@ -145,6 +160,21 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
       .store = daemon->store_.get(),
       .log = log,
       .on_measuring = [jobs = daemon->jobs_.get()] { jobs->MakeWay(); }});
+  daemon->MakeMetricsPage(options.database);
+
+  HONE_RETURN_IF_ERROR(daemon->ServeHttp(
+      options,
+      WebRoutes({.store = daemon->store_.get(),
+                 .device = backend.device,
+                 .can_tune = daemon->CanTune(),
+                 .health =
+                     [executor = backend.executor.get()] {
+                       return executor == nullptr ? ExecutorHealth()
+                                                  : executor->health();
+                     },
+                 .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
+                 .source_closure = closure,
+                 .version = HONE_VERSION})));
 
   absl::string_view path = options.listen;
   const bool is_unix = absl::ConsumePrefix(&path, "unix:");
@@ -159,6 +189,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                            &port);
   builder.RegisterService(daemon->service_.get());
   builder.RegisterService(daemon->studies_.get());
+  builder.experimental().SetInterceptorCreators(RpcMeters(metrics));
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("honed")
                                .Resize(kMaxMemoryBytes)
@@ -182,12 +213,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   }
   if (options.idle_tune && backend.can_tune.ok()) {
     daemon->idle_ = std::make_unique<IdleTuner>(
-        daemon->jobs_.get(), daemon->traffic_.get(), *backend.device, can_tune,
-        log, IdleTuner::Options{.after = options.idle_after});
+        daemon->jobs_.get(), daemon->traffic_.get(), *backend.device,
+        daemon->CanTune(), log,
+        IdleTuner::Options{.after = options.idle_after});
   }
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},
+       {"http", LogText(daemon->http_address())},
        {"database", LogText(options.database)},
        {"device", LogText(backend.device ? backend.device->name : "none")},
        {"can_tune", Json{backend.can_tune.ok()}},
@@ -195,6 +228,25 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
   return daemon;
+}
+
+absl::Status Daemon::ServeHttp(const DaemonOptions& options,
+                               std::vector<HttpRoute> routes) {
+  if (options.http.empty()) return absl::OkStatus();
+  routes.push_back({"/metrics", [this](const HttpRequest&) {
+                      return HttpResponse{
+                          .content_type = MetricsPage::kContentType,
+                          .body = metrics_page_->Render()};
+                    }});
+  absl::StatusOr<std::unique_ptr<HttpServer>> http =
+      HttpServer::Start(options.http, options.insecure, std::move(routes));
+  if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {
+    log_->Warn("no_http", {{"detail", LogText(http.status().message())}});
+    return absl::OkStatus();
+  }
+  HONE_RETURN_IF_ERROR(http.status());
+  http_ = *std::move(http);
+  return absl::OkStatus();
 }
 
 Daemon::~Daemon() { Drain(); }
@@ -208,6 +260,7 @@ void Daemon::Drain(absl::Duration grace) {
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();
   server_ = nullptr;
+  http_ = nullptr;
   log_->Info("stopped");
 }
 

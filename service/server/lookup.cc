@@ -244,9 +244,11 @@ absl::StatusOr<TableAnswer> LookupIndex::GetTable(
   if (found.match == MatchKind::kNeighbour) {
     answer.table.problem = problem;
     answer.table.gate = GateKind::kNone;
+    answer.table.trade_off.clear();
     for (TableEntry& entry : answer.table.entries) entry.compile = {};
   } else if (found.match == MatchKind::kSiblingDevice) {
     answer.table.device = device;
+    answer.table.trade_off.clear();
   }
   return answer;
 }

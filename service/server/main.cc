@@ -19,6 +19,8 @@
 namespace hone {
 namespace {
 
+constexpr char kDefaultHttp[] = "127.0.0.1:8686";
+
 constexpr char kUsage[] =
     "honed serves dispatch tables and tunes layers on one device.\n\n"
     "usage: honed [flags]\n\n";
@@ -50,6 +52,18 @@ int Main(int argc, char** argv) {
   flags.Switch("insecure",
                "listen beyond loopback without encryption or authentication",
                &options.insecure);
+  options.http = kDefaultHttp;
+  options.http_may_be_taken = true;
+  flags.Add(
+      "http", "HOST:PORT",
+      absl::StrCat("read-only web pages; off: none (default ", kDefaultHttp,
+                   ")"),
+      [&options](absl::string_view text) {
+        options.http = text == "off" ? "" : std::string(text);
+        options.http_may_be_taken = false;
+        return absl::OkStatus();
+      },
+      "HONE_HTTP");
   flags.String("device", "DEVICE",
                "auto, gpu:N or model:h200|a100|rtx4090|t4 (default auto)",
                &device.device, "HONE_DEVICE");
@@ -89,6 +103,8 @@ int Main(int argc, char** argv) {
   }
   if (status.ok())
     status = CheckListenAddress(options.listen, options.insecure);
+  if (status.ok() && !options.http.empty())
+    status = ParseHttpAddress(options.http, options.insecure).status();
   if (!status.ok()) {
     std::cerr << "honed: " << status.message() << "\n";
     return 2;

@@ -153,6 +153,12 @@ absl::StatusOr<TuneRequest> AuditRequestFromProto(
                                        "; it must be between 2 and 2000"));
   }
   if (request.seed() != 0) audit.seed = request.seed();
+  if (absl::StatusOr<Subspace> within = Subspace::Parse(request.within());
+      within.ok()) {
+    audit.within = *std::move(within);
+  } else {
+    errors.Add("within", within.status().message());
+  }
   if (!errors.ok()) return errors.ToStatus();
   return out;
 }
@@ -273,14 +279,8 @@ v1::TuneResult ToProto(const TuneOutcome& outcome) {
   out.set_trials_reused(outcome.trials_reused);
   out.set_distinct_kernels(outcome.distinct_kernels);
   SetDuration(outcome.elapsed, out.mutable_elapsed());
-  for (const TradeOffStep& step : outcome.trade_off) {
-    v1::TradeOffStep& to = *out.add_trade_off();
-    to.set_kernels(static_cast<int32_t>(step.kernels.size()));
-    to.set_worst_regret(step.worst_regret);
-    to.set_mean_regret(step.mean_regret);
-    SetDuration(absl::Milliseconds(step.compile_ms), to.mutable_compile_time());
-    to.set_proven(step.proven);
-  }
+  for (const TradeOffPoint& point : outcome.answer.table.trade_off)
+    *out.add_trade_off() = ToProto(point);
   return out;
 }
 

@@ -21,12 +21,13 @@ absl::Status Yielded() {
 }  // namespace
 
 std::string TuneRequest::Fingerprint() const {
-  return absl::StrCat(problem.ToString(), "|", absl::StrJoin(ladder, ","), "|",
-                      max_kernels, "|", max_table_kernels, "|",
-                      absl::ToInt64Milliseconds(budget), "|", retune,
-                      audit ? absl::StrCat("|audit|", audit->tunes, "|",
-                                           audit->kernels, "|", audit->seed)
-                            : "");
+  return absl::StrCat(
+      problem.ToString(), "|", absl::StrJoin(ladder, ","), "|", max_kernels,
+      "|", max_table_kernels, "|", absl::ToInt64Milliseconds(budget), "|",
+      retune,
+      audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
+                           audit->seed, "|", audit->within.ToString())
+            : "");
 }
 
 struct TuneJobs::Job {
@@ -43,6 +44,8 @@ struct TuneJobs::Job {
   std::atomic<bool> cancelled{false};
   absl::StatusOr<TuneOutcome> outcome = absl::UnknownError("not ended");
   absl::Time submitted;
+  absl::Time started_at = absl::InfinitePast();
+  absl::Time ended_at = absl::InfinitePast();
   // Rises with every change that callers see.
   int64_t version = 1;
 
@@ -179,6 +182,7 @@ void TuneJobs::Work() {
       queue_.pop_front();
       running_ = job;
       job->state = TuneState::kRunning;
+      job->started_at = options_.now();
       ++job->version;
     }
     absl::StatusOr<TuneOutcome> outcome = runner_(
@@ -207,6 +211,8 @@ void TuneJobs::Work() {
 void TuneJobs::EndLocked(const std::shared_ptr<Job>& job) {
   ++job->version;
   if (!Yields(*job)) busy_ = options_.now();
+  job->ended_at = options_.now();
+  if (options_.on_end) options_.on_end(SnapshotLocked(*job));
   ended_.push_front(job);
   while (ended_.size() > options_.max_ended) {
     for (const std::string& id : ended_.back()->request_ids) seen_.erase(id);
@@ -267,6 +273,7 @@ TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   TuneSnapshot out;
   out.tune_id = job.request.request_id;
   out.problem = job.request.problem;
+  out.is_audit = job.request.audit.has_value();
   out.state = job.state;
   out.progress = job.progress;
   out.callers = std::max(0, job.callers - (job.request.idle ? 1 : 0));
@@ -274,6 +281,10 @@ TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   out.idle = Yields(job);
   if (job.ended()) out.error = job.outcome.status();
   out.submitted = job.submitted;
+  out.started = job.started_at;
+  out.ended = job.ended_at;
+  out.audit = job.request.audit.has_value();
+  out.already_fresh = job.outcome.ok() && job.outcome->already_fresh;
   if (job.state == TuneState::kQueued) {
     out.position = running_ && !Yields(*running_) ? 1 : 0;
     for (const auto& other : queue_) {
@@ -292,6 +303,15 @@ std::vector<TuneSnapshot> TuneJobs::List() const {
   if (running_) jobs.push_back(SnapshotLocked(*running_));
   for (const auto& job : ended_) jobs.push_back(SnapshotLocked(*job));
   return jobs;
+}
+
+TuneQueueState TuneJobs::State() const {
+  absl::MutexLock lock(&mutex_);
+  TuneQueueState state;
+  state.queued = queue_.size();
+  state.max_queued = options_.max_queued;
+  if (running_) state.running = SnapshotLocked(*running_);
+  return state;
 }
 
 void TuneJobs::Leave(const std::shared_ptr<Job>& job) {

@@ -25,6 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/config/problem.h"
+#include "kernels/space/subspace.h"
 #include "service/convert/answer.h"
 #include "tuner/audit_report.h"
 #include "tuner/session.h"
@@ -35,6 +36,7 @@ namespace hone {
 struct AuditRequest {
   int tunes = 2;
   int kernels = 200;
+  Subspace within;
   uint64_t seed = 1;
 };
 
@@ -65,7 +67,6 @@ struct TuneOutcome {
   int64_t trials_recorded = 0;
   int64_t trials_reused = 0;
   int64_t distinct_kernels = 0;
-  std::vector<TradeOffStep> trade_off;
   absl::Duration elapsed;
   // Of an audit, which has nothing else.
   std::optional<AuditReport> audit;
@@ -83,6 +84,7 @@ enum class TuneState : uint8_t {
 struct TuneSnapshot {
   std::string tune_id;
   Problem problem;
+  bool is_audit = false;
   TuneState state = TuneState::kQueued;
   SessionProgress progress;
   int callers = 0;
@@ -92,8 +94,23 @@ struct TuneSnapshot {
   // Why it failed or was cancelled.
   absl::Status error;
   absl::Time submitted;
+  // InfinitePast until it started, and until it ended. A job cancelled while it
+  // waited never starts.
+  absl::Time started = absl::InfinitePast();
+  absl::Time ended = absl::InfinitePast();
   // Jobs ahead while queued.
   int position = 0;
+  // Whether it is an audit.
+  bool audit = false;
+  // Whether a table that was there answered it.
+  bool already_fresh = false;
+};
+
+// The queue as it is now.
+struct TuneQueueState {
+  size_t queued = 0;
+  size_t max_queued = 0;
+  std::optional<TuneSnapshot> running;
 };
 
 // Thread-safe.
@@ -110,6 +127,9 @@ class TuneJobs {
     // Ended jobs that are remembered for their request ids.
     size_t max_ended = 1000;
     std::function<absl::Time()> now = absl::Now;
+    // Told of each job that ended. Called with the queue's lock held: it must
+    // return at once and not call back.
+    std::function<void(const TuneSnapshot&)> on_end;
   };
 
   TuneJobs(Runner runner, Options options);
@@ -141,6 +161,7 @@ class TuneJobs {
 
   // Queued, running and ended jobs, newest first.
   std::vector<TuneSnapshot> List() const;
+  TuneQueueState State() const;
 
   // Refuses new jobs, cancels those that run or wait, and returns when none
   // is left. What they recorded is kept.

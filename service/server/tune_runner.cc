@@ -45,12 +45,13 @@ int64_t DistinctKernels(const DispatchTable& table) {
 
 TuneRunner::TuneRunner(Store* store, TableCache* tables, Executor* executor,
                        CandidateCompiler* compiler, Logger* log,
-                       std::function<absl::Time()> now)
+                       EventMetrics* metrics, std::function<absl::Time()> now)
     : store_(store),
       tables_(tables),
       executor_(executor),
       compiler_(compiler),
       log_(log),
+      metrics_(metrics),
       now_(std::move(now)) {}
 
 bool TuneRunner::IsFresh(const StoredTable& stored,
@@ -126,7 +127,9 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
         aliased.insert(compile.source_key).second) {
       HONE_RETURN_IF_ERROR(store_->PutAlias(compile));
     }
-    return store_->RecordTrial(device, protocol, trial).status();
+    HONE_RETURN_IF_ERROR(store_->RecordTrial(device, protocol, trial).status());
+    metrics_->OnTrial(trial.outcome);
+    return absl::OkStatus();
   };
   hooks.progress = progress;
   hooks.is_cancelled = is_cancelled;
@@ -155,7 +158,6 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   outcome.trials_recorded = result->trials_recorded;
   outcome.trials_reused = result->trials_reused;
   outcome.distinct_kernels = result->distinct_kernels;
-  outcome.trade_off = std::move(result->trade_off);
   outcome.elapsed = result->elapsed;
   return outcome;
 }

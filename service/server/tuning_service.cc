@@ -67,6 +67,7 @@ grpc::Status TuningServiceImpl::GetConfig(grpc::ServerContext*,
     HONE_RETURN_IF_ERROR(CheckM(request->m()));
     HONE_ASSIGN_OR_RETURN(const DeviceSpec device,
                           DeviceOf(request->has_device(), request->device()));
+    const absl::Time start = absl::Now();
     HONE_ASSIGN_OR_RETURN(const auto index,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const ConfigAnswer answer,
@@ -74,6 +75,7 @@ grpc::Status TuningServiceImpl::GetConfig(grpc::ServerContext*,
     // What an older revision lacks is no reason to tune.
     if (request->revision() == 0)
       parts_.traffic->CountLookup(problem, device, answer.provenance);
+    parts_.metrics->OnLookup(answer.provenance.match, absl::Now() - start);
     *response = ToProto(answer);
     return absl::OkStatus();
   }());
@@ -87,12 +89,14 @@ grpc::Status TuningServiceImpl::GetTable(grpc::ServerContext*,
                           ProblemFromProto(request->problem()));
     HONE_ASSIGN_OR_RETURN(const DeviceSpec device,
                           DeviceOf(request->has_device(), request->device()));
+    const absl::Time start = absl::Now();
     HONE_ASSIGN_OR_RETURN(const auto index,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const TableAnswer answer,
                           index->GetTable(problem, device));
     if (request->revision() == 0)
       parts_.traffic->CountLookup(problem, device, answer.provenance);
+    parts_.metrics->OnLookup(answer.provenance.match, absl::Now() - start);
     *response = ToProto(answer);
     return absl::OkStatus();
   }());

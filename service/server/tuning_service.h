@@ -12,6 +12,7 @@
 #include "db/store.h"
 #include "hone/v1/tuning_service.grpc.pb.h"
 #include "kernels/config/device_spec.h"
+#include "service/metrics/event_metrics.h"
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
 #include "service/server/traffic_keeper.h"
@@ -28,6 +29,7 @@ class TuningServiceImpl final : public v1::TuningService::Service {
     TuneJobs* jobs = nullptr;
     TrafficKeeper* traffic = nullptr;
     Logger* log = nullptr;
+    EventMetrics* metrics = nullptr;
     std::optional<DeviceSpec> device;
     // Whether tunes can run now. Thread-safe.
     std::function<absl::Status()> can_tune;

@@ -193,6 +193,7 @@ TEST_F(StoreTest, EvidenceCanNeitherBeChangedNorDeleted) {
       {"table_entry", "m_hi"},
       {"evidence", "median_ns"},
       {"evidence_tie", "config"},
+      {"trade_off", "mean_regret"},
       {"verification", "unix_us"},
       {"study_result", "outcome"},
       {"study", "spec"},

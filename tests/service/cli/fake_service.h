@@ -154,13 +154,7 @@ class FakeService final : public v1::TuningService::Service {
     result->set_complete(true);
     result->set_trials_recorded(9);
     result->set_distinct_kernels(2);
-    for (int kernels = 1; kernels <= 2; ++kernels) {
-      v1::TradeOffStep* step = result->add_trade_off();
-      step->set_kernels(kernels);
-      step->set_worst_regret(kernels == 1 ? 0.25 : 0);
-      step->set_mean_regret(kernels == 1 ? 0.061 : 0);
-      step->mutable_compile_time()->set_nanos(kernels * 400'000'000);
-    }
+    *result->mutable_trade_off() = answer.trade_off();
     result->mutable_elapsed()->set_seconds(4);
     out->Write(event);
     return grpc::Status::OK;
@@ -190,6 +184,9 @@ class FakeService final : public v1::TuningService::Service {
     report->set_confidence(0.95);
     report->set_kernels(in->kernels());
     report->set_space(900);
+    report->set_within("block_m=16");
+    report->set_within_configs(40);
+    report->set_exhaustive(true);
     report->set_complete(false);
     report->add_tunes()->set_seed(3);
     v1::AuditPoint* point = report->add_points();
@@ -350,6 +347,11 @@ class FakeService final : public v1::TuningService::Service {
     answer.table.ladder = {1};
     answer.table.entries[0].evidence.push_back(evidence);
     answer.table.entries[0].compile.kernel_id = "k";
+    answer.table.trade_off = {{.kernels = 1,
+                               .worst_regret = 0.25,
+                               .mean_regret = 0.061,
+                               .compile_ms = 400},
+                              {.kernels = 2, .compile_ms = 800}};
     answer.provenance.match = MatchKind::kExact;
     answer.provenance.verified = true;
     answer.provenance.gate = GateKind::kEmulated;

@@ -16,6 +16,7 @@ TEST(TableConvert, EveryFieldOfATableAnswerMakesTheRoundTrip) {
   const v1::GetTableResponse message = ToProto(answer);
   EXPECT_THAT(UnsetFields(message), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table()), IsEmpty());
+  EXPECT_THAT(UnsetFields(message.trade_off(0)), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().protocol()), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().entries(0)), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().entries(0).compile()), IsEmpty());

@@ -102,6 +102,7 @@ class TestDaemon {
     DaemonOptions options;
     options.listen = "unix:" + (folder_ / "run/honed.sock");
     options.database = folder_ / "db/hone.db";
+    options.http = "127.0.0.1:0";
     options.max_queued = max_queued;
     if (configure_) configure_(options);
     auto daemon = Daemon::Start(options, std::move(backend), &log_);
