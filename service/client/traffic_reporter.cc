@@ -8,8 +8,10 @@
 namespace hone {
 namespace {
 
-// What one report may hold.
+// What one report may hold; the counts keep it well below the size of a
+// request.
 constexpr size_t kMaxProblems = 256;
+constexpr size_t kMaxCounts = 20'000;
 
 // Whether sending the same again may help.
 bool IsTransient(const absl::Status& status) {
@@ -63,14 +65,18 @@ void TrafficReporter::Work() {
 
 void TrafficReporter::TakeLocked() {
   Pending pending;
+  size_t counts = 0;
   const auto put = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (pending.report.problems.empty()) return;
     pending.report.id = NewUuid();
     stats_.pending += pending.calls;
     pending_.push_back(std::move(pending));
     pending = Pending();
+    counts = 0;
   };
   for (auto& [problem, calls] : counter_->Take()) {
+    if (counts + calls.size() > kMaxCounts) put();
+    counts += calls.size();
     for (const CallCounter::Calls& at : calls) pending.calls += at.calls;
     pending.report.problems.emplace_back(problem, std::move(calls));
     if (pending.report.problems.size() == kMaxProblems) put();

@@ -23,6 +23,9 @@ namespace hone {
 namespace {
 
 constexpr size_t kExportChunk = 256 << 10;
+// A page of traffic ends after so many M, which keeps it below the 4 MB that
+// gRPC's clients accept.
+constexpr size_t kMostPoints = 65'536;
 // How often a handler that waits looks whether its caller is still there.
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
 // Progress goes out at most this often.
@@ -336,14 +339,16 @@ grpc::Status TuningServiceImpl::ListTraffic(
     HONE_ASSIGN_OR_RETURN(const std::vector<TrafficView> views,
                           parts_.traffic->View());
     int64_t last = 0;
+    size_t points = 0;
     for (const TrafficView& view : views) {
       if (view.stored.id <= after.offset) continue;
-      if (response->problems_size() == size) {
+      if (response->problems_size() == size || points > kMostPoints) {
         response->set_next_page_token(MakePageToken("traffic", {0, last}));
         break;
       }
       *response->add_problems() = ToProto(view);
       last = view.stored.id;
+      points += view.traffic.calls.size();
     }
     return absl::OkStatus();
   }());

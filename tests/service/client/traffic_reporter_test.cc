@@ -167,6 +167,22 @@ TEST_F(TrafficReporterTest, ManyProblemsGoInSeveralReports) {
   EXPECT_EQ(reporter->stats().reported, 600);
 }
 
+TEST_F(TrafficReporterTest, ManyMGoInSeveralReports) {
+  auto reporter = Make();
+  for (int64_t n = 1; n <= 60; ++n) {
+    CallCounter& calls = counter_.Of(WithN(n));
+    for (int64_t m = 1; m <= 2000; ++m) calls.Count(m);
+  }
+  EXPECT_TRUE(reporter->Flush(kSoon).ok());
+  EXPECT_EQ(reporter->stats().reported, 120'000);
+  for (const TrafficReport& report : sent()) {
+    size_t counts = 0;
+    for (const auto& [problem, calls] : report.problems) counts += calls.size();
+    EXPECT_LE(counts, 20'000u);
+  }
+  EXPECT_GE(sent().size(), 2u);
+}
+
 TEST_F(TrafficReporterTest, NeverWaitsForASilentDaemonAtItsEnd) {
   {
     absl::MutexLock lock(&mu_);
