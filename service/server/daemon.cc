@@ -20,6 +20,7 @@
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
+#include "service/convert/uuid.h"
 #include "service/metrics/rpc_meter.h"
 #include "service/paths/paths.h"
 #include "service/web/web_routes.h"
@@ -151,10 +152,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                         .on_end = [metrics](const TuneSnapshot& job) {
                           CountJob(job, *metrics);
                         }});
+  daemon->traffic_ = std::make_unique<TrafficKeeper>(daemon->store_.get(),
+                                                     daemon->tables_.get(), log,
+                                                     TrafficKeeper::Options());
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),
                                .jobs = daemon->jobs_.get(),
+                               .traffic = daemon->traffic_.get(),
                                .log = log,
                                .metrics = metrics,
                                .device = backend.device,
@@ -162,8 +167,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});
-  daemon->studies_ = std::make_unique<StudyServiceImpl>(
-      StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
+  daemon->studies_ = std::make_unique<StudyServiceImpl>(StudyServiceImpl::Parts{
+      .store = daemon->store_.get(),
+      .log = log,
+      .on_measuring = [jobs = daemon->jobs_.get()] { jobs->MakeWay(); }});
   daemon->MakeMetricsPage(options.database);
 
   HONE_RETURN_IF_ERROR(daemon->ServeHttp(
@@ -215,6 +222,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                               v1::StudyService::service_full_name()}) {
     daemon->server_->GetHealthCheckService()->SetServingStatus(service, true);
   }
+  if (options.idle_tune && backend.can_tune.ok()) {
+    daemon->idle_ = std::make_unique<IdleTuner>(
+        daemon->jobs_.get(), daemon->traffic_.get(), *backend.device,
+        daemon->CanTune(), log,
+        IdleTuner::Options{.after = options.idle_after});
+  }
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},
@@ -222,6 +235,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
        {"database", LogText(options.database)},
        {"device", LogText(backend.device ? backend.device->name : "none")},
        {"can_tune", Json{backend.can_tune.ok()}},
+       {"idle_tune", Json{daemon->idle_ != nullptr}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
   if (options.recheck && can_tune().ok()) daemon->RecheckAfterChange();
@@ -252,8 +266,7 @@ void Daemon::RecheckAfterChange() {
       UncheckedDifferences(*tables_->Newest(), *device_.device);
   if (differences.empty()) return;
   TuneRequest request;
-  request.request_id = UuidOf(absl::StrCat(
-      "recheck ", absl::ToUnixNanos(absl::Now()), device_.device->SoftText()));
+  request.request_id = NewUuid();
   request.budget = kRecheckBudget;
   request.detached = true;
   request.recheck.emplace().changed_only = true;
@@ -270,6 +283,7 @@ void Daemon::Drain(absl::Duration grace) {
   if (!server_) return;
   log_->Info("draining");
   server_->GetHealthCheckService()->SetServingStatus(false);
+  idle_ = nullptr;
   jobs_->Drain();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();

@@ -47,6 +47,8 @@ std::vector<std::string> MeteredMethods() {
 }
 
 void CountJob(const TuneSnapshot& job, EventMetrics& metrics) {
+  // Honed's own tune that made way or found the device in use failed nobody.
+  if (job.idle && !job.error.ok()) return;
   metrics.OnJobEnd(job.kind, EndOf(job),
                    job.started == absl::InfinitePast()
                        ? absl::ZeroDuration()

@@ -84,6 +84,12 @@ int Main(int argc, char** argv) {
                "do not recheck tables at start when driver, VBIOS or power "
                "limit have changed",
                &no_recheck);
+  flags.Switch("idle-tune",
+               "while no tune is asked for, tune what traffic and misses name; "
+               "yields to any request",
+               &options.idle_tune, "HONE_IDLE_TUNE");
+  flags.Duration("idle-after", "how long no tune must have been asked for",
+                 &options.idle_after, absl::Seconds(1), absl::Hours(24));
   flags.String("import-key", "FILE",
                "PEM public key that imported bundles must be signed by",
                &import_key);

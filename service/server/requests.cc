@@ -301,6 +301,7 @@ v1::Tune ToProto(const TuneSnapshot& snapshot) {
   *out.mutable_progress() = ToProto(snapshot.progress, snapshot.state);
   out.set_callers(snapshot.callers);
   out.set_detached(snapshot.detached);
+  out.set_idle(snapshot.idle);
   out.set_error(std::string(snapshot.error.message()));
   const int64_t us = absl::ToUnixMicros(snapshot.submitted);
   out.mutable_submitted_at()->set_seconds(us / 1'000'000);

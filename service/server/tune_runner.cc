@@ -112,6 +112,8 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   options.max_table_kernels = request.max_table_kernels;
   options.budget = request.budget;
   if (stored.ok()) options.incumbent = stored->table;
+  // Another process on the device is to be left alone, not waited for.
+  if (request.idle) options.race.max_disturbed = 0;
 
   std::set<std::string> aliased;
   SessionHooks hooks;
