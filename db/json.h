@@ -48,6 +48,9 @@ std::string WriteJson(Json json);
 // The opposite. InvalidArgument says what is wrong at which byte.
 absl::StatusOr<Json> ReadJson(absl::string_view line);
 
+// Appends the text as a JSON string; it must be UTF-8.
+void AppendJsonString(absl::string_view text, std::string& out);
+
 // Shortest decimal text that reads back as `value`, which must be finite.
 std::string DoubleText(double value);
 
@@ -69,6 +72,8 @@ class JsonFields {
   // The array stays owned by the object.
   absl::StatusOr<const JsonArray*> Array(absl::string_view key);
   absl::StatusOr<const Json*> Any(absl::string_view key);
+  // Whether there is such a field, for those that may be left out.
+  bool Has(absl::string_view key) const;
 
   // The name of one of its fields in errors.
   std::string PathOf(absl::string_view key) const;
