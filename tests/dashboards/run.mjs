@@ -10,7 +10,7 @@ import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
-import {api, flags, Tests} from './harness.mjs';
+import {api, assert, flags, Tests} from './harness.mjs';
 import {startMock} from './mock.mjs';
 import {speedTests} from './speed.mjs';
 import {useTests} from './use.mjs';
@@ -87,6 +87,17 @@ try {
   const base = server.url.replace(/\/$/, '');
   if (options.screenshots) mkdirSync(options.screenshots, {recursive: true});
   browser = await chromium.launch({executablePath: options.chromium, args: flags});
+
+  const web = join(here, '../../dashboards/web');
+  await tests.test('the committed page is complete, small and what is served', async () => {
+    execFileSync(process.execPath, [join(web, 'check_size.mjs')], {stdio: 'pipe'});
+    for (const [path, name] of [['/', 'index.html'], ['/app.js', 'app.js'], ['/app.css', 'app.css']]) {
+      const answer = await fetch(base + path);
+      const policy = answer.headers.get('content-security-policy');
+      assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self'/);
+      assert.equal(await answer.text(), readFileSync(join(web, 'dist', name), 'utf8'), name);
+    }
+  });
 
   // Each class of devices with trials is looked at, by its largest problem
   // that has a table.

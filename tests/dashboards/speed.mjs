@@ -1,6 +1,6 @@
 // With 100,000 trials, each interaction is drawn within 100 ms, by the User
 // Timing measures of the page: from the input to the frame that shows it.
-import {api, assert, fragment, openPage, settled} from './harness.mjs';
+import {api, assert, fragment, openPage, save, settled} from './harness.mjs';
 import {hugeTrials} from './mock_data.mjs';
 
 const limitMs = 100;
@@ -66,6 +66,9 @@ export async function speedTests(tests, browser, base, subject) {
     }
     await page.mouse.click(box.x + 460, box.y + 20);
     await collect();
+
+    const {bytes} = await save(page, 'Config × M: save as PNG');
+    assert.ok(bytes.readUInt32BE(20) > 10_000, 'a PNG of very many configs');
 
     await seen.go(fragment('trials', query));
     for (const name of ['Samples', 'Config', 'M', 'Median, µs']) {

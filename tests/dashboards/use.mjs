@@ -324,6 +324,22 @@ export async function useTests(tests, browser, base, subject) {
     await seen.close();
   });
 
+  await tests.test('a new revision is offered, and shown on demand', async () => {
+    const seen = await page();
+    const status = await get('status');
+    let revision = status.revision;
+    await seen.page.route('**/api/v1/status', (route) => route.fulfill({json: {...status, revision}}));
+    await seen.go(path('speedup'));
+    const offer = seen.page.getByRole('button', {name: /is new: show it$/});
+    assert.equal(await offer.count(), 0);
+    revision++;
+    await offer.waitFor();
+    await offer.click();
+    await offer.waitFor({state: 'hidden'});
+    await seen.page.waitForSelector(`.top :text("revision ${revision}")`);
+    await seen.close();
+  });
+
   await tests.test('what goes wrong is said, and named', async () => {
     const seen = await page();
     await seen.go('nowhere');

@@ -19,9 +19,11 @@ const offline = h('div', {class: 'offline', role: 'alert', hidden: true});
 const heading = h('h1', {tabindex: -1});
 // What must be known of all that the view shows.
 const caveats = h('span', {});
+const fresh = h('button', {type: 'button', class: 'tool', hidden: true, onclick: () => render(true)});
+let shownRevision: number | null = null;
 const content = h('div', {class: 'content'});
 const main = h('main', {id: 'main'}, offline,
-  h('div', {class: 'title'}, heading, caveats), content);
+  h('div', {class: 'title'}, heading, caveats, fresh), content);
 const forever = new AbortController().signal;
 
 let status: Status | null = null;
@@ -54,6 +56,8 @@ async function poll(): Promise<void> {
     status = await get<Status>('status', {}, forever);
     offline.hidden = true;
     showDevice(status);
+    fresh.hidden = shownRevision === null || status.revision === shownRevision;
+    fresh.textContent = `Revision ${status.revision} is new: show it`;
     for (const listener of listeners) listener(status);
   } catch (error) {
     if (offline.hidden) {
@@ -132,6 +136,8 @@ async function render(focus: boolean): Promise<void> {
       get<Status>('status', {}, signal), get<DeviceClass[]>('classes', {}, signal),
     ]);
     status = now;
+    shownRevision = now.revision;
+    fresh.hidden = true;
     showDevice(now);
     const cls = choose(classes, route.params.get('class'), (one) => one.class,
       () => classes.find((one) => one.class === now.device?.class && one.trials + one.tables > 0) ??
@@ -190,6 +196,11 @@ problemSelect.addEventListener('change', () => {
   const {view, params} = parseRoute(location.hash);
   location.hash = href(view === 'trial' ? 'trials' : view,
     {class: params.get('class'), problem: problemSelect.value});
+});
+nav.addEventListener('click', (event) => {
+  // The view one is in, again: that is how to see what is new.
+  const link = (event.target as Element).closest('a');
+  if (link && link.hash === location.hash) void render(true);
 });
 addEventListener('hashchange', () => void render(true));
 

@@ -48,7 +48,7 @@ export interface PanelParts {
   data?: () => Data;
   png?: () => HTMLCanvasElement;
   // For PNGs: the line under the title that says what was measured where.
-  subject?: string;
+  subject?: string | (() => string);
   // Whether to offer `data` as a table under the content.
   alternative?: boolean;
   tools?: Child;
@@ -107,7 +107,8 @@ function savePng(parts: PanelParts): void {
   c.fillText(`${parts.modelled ? 'MODELLED · ' : ''}${parts.title}`, pad, pad);
   c.fillStyle = colours.muted;
   c.font = `${11 * scale}px ${fontSans}`;
-  c.fillText(parts.subject ?? '', pad, pad + 22 * scale, canvas.width - 2 * pad);
+  const {subject} = parts;
+  c.fillText((typeof subject === 'function' ? subject() : subject) ?? '', pad, pad + 22 * scale, canvas.width - 2 * pad);
   c.drawImage(chart, pad, head + pad);
   canvas.toBlob((blob) => {
     const name = parts.data?.().file ?? parts.title;

@@ -13,7 +13,8 @@ import type {Data} from '../table';
 import {onTheme} from '../theme';
 import {indexOfId, toColumns, toGrid, type Grid} from '../trials';
 
-const pngRows = 2000;
+// Canvases of browsers end at some 32,000 pixels.
+const pngRows = 850;
 
 const sorts: Record<string, {name: string; key: (g: Grid, row: number) => number | string}> = {
   wins: {name: 'wins, then mean', key: (g, row) => -g.wins[row] * 1e6 + (g.meanRatio[row] || 1e5)},
@@ -248,7 +249,9 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
 
   const section: HTMLElement | undefined = panel({
     title: 'Config × M', modelled: answer.modelled, data, alternative: true, tools: say,
-    subject: ctx.subject(), png: () => heat.image(pngRows),
+    subject: () => ctx.subject() + (shown.length > pngRows ?
+      ` · the first ${count(pngRows)} of ${count(shown.length)} configs` : ''),
+    png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
       `Of several trials, the one with most samples speaks. ${scope(answer)}`,
   },

@@ -99,14 +99,6 @@ export async function overviewView(ctx: Ctx, root: HTMLElement): Promise<void> {
   };
   live(ctx.status);
   ctx.onStatus(live);
-  const {revision} = ctx.status;
-  const fresh = h('p', {class: 'note', role: 'status'});
-  ctx.onStatus((status) => {
-    if (status.revision === revision || fresh.childElementCount > 0) return;
-    replace(fresh, `Revision ${status.revision} has been published. `,
-      h('button', {type: 'button', class: 'tool', onclick: () =>
-        dispatchEvent(new HashChangeEvent('hashchange'))}, 'Show it'));
-  });
   replace(root,
     panel({title: 'Device', modelled: ctx.status.device?.modelled}, device),
     panel({title: 'Jobs', data: () => jobsData(latest.device?.class, latest.jobs),
@@ -116,7 +108,7 @@ export async function overviewView(ctx: Ctx, root: HTMLElement): Promise<void> {
       data: () => problemsData(ctx),
       note: `${count(ctx.cls.trials)} trials, ${count(ctx.cls.tables)} tables, sm_${ctx.cls.sm_arch}, ` +
         `${ctx.cls.sm_count} SMs.`,
-    }, fresh, dataTable(problemsData(ctx), {
+    }, dataTable(problemsData(ctx), {
       caption: 'Problems', hideCaption: true,
       empty: 'Nothing has been tuned yet. Try: hone tune --n 8192 --k 8192 --b int4 --group 128',
     })));

@@ -4,7 +4,7 @@ import {chart, log10Axis, type LegendItem} from '../chart';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
-import {count, fixed, percent, us, usUnit} from '../format';
+import {count, fixed, interval, percent, us, usUnit} from '../format';
 import {scope} from '../panel';
 import {href, note} from '../route';
 import {toColumns, toGrid} from '../trials';
@@ -36,7 +36,8 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
 
   // All points: tuned, default, then trials. Series by number.
   const names = ['tuned', 'default', 'trials'];
-  const rows: {series: number; m: number; ns: number; config: string; trial: number}[] = [];
+  const rows: {series: number; m: number; ns: number; config: string; trial: number;
+    low: number | null; high: number | null; samples: number}[] = [];
   const configRow = new Map(answer.configs.map((text, row) => [text, row]));
   for (const entry of table?.entries ?? []) {
     for (const one of entry.evidence) {
@@ -44,9 +45,11 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
       const col = grid.ms.indexOf(one.m);
       const row = configRow.get(entry.config);
       const trial = row === undefined || col < 0 ? -1 : grid.trial[row * grid.cols + col];
-      rows.push({series: 0, m: one.m, ns: one.median_ns, config: entry.config, trial});
+      rows.push({series: 0, m: one.m, ns: one.median_ns, config: entry.config, trial,
+        low: one.low_ns, high: one.high_ns, samples: one.samples});
       if (one.default_median_ns) {
-        rows.push({series: 1, m: one.m, ns: one.default_median_ns, config: '', trial: -1});
+        rows.push({series: 1, m: one.m, ns: one.default_median_ns, config: '', trial: -1,
+          low: null, high: null, samples: 0});
       }
     }
   }
@@ -63,6 +66,13 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const nsOf = (i: number) => (i < rows.length ? rows[i].ns : t.median[timed[i - rows.length]]);
   const configOf = (i: number) => (i < rows.length ? rows[i].config :
     answer.configs[t.config[timed[i - rows.length]]]);
+  // How sure the median is, in words.
+  const spread = (i: number) => {
+    const at = timed[i - rows.length];
+    const [low, high, samples] = i < rows.length ?
+      [rows[i].low, rows[i].high, rows[i].samples] : [t.low[at], t.high[at], t.samples[at]];
+    return samples > 0 ? ` (${interval(low, high)}), ${samples} samples` : ' (interval not stored)';
+  };
   const intensityOf = (i: number) => {
     const point = points.get(mOf(i))!;
     return point.operations / point.bytes;
@@ -184,7 +194,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
         `${['tuned', 'default', 'trial'][series(i)]} at M = ${mOf(i)}`,
         `${fixed(y[i], 2)} T/s, ${percent(y[i] * 1000 / roof(x[i]))} of the roof ` +
           `(${bandwidth * x[i] < rate ? 'memory' : 'MMA'})`,
-        `${usUnit(nsOf(i))}, ${fixed(x[i], 1)} operations / byte`,
+        usUnit(nsOf(i)) + spread(i), `${fixed(x[i], 1)} operations / byte`,
         ...(configOf(i) ? [shortConfig(configOf(i))] : []),
       ],
     },
