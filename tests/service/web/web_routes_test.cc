@@ -334,6 +334,7 @@ TEST_F(WebRoutesTest, TrialsComeAsColumns) {
   EXPECT_FALSE(answer["modelled"].truth());
   EXPECT_EQ(answer["protocol"].text(), Protocol().ToString());
   EXPECT_EQ(answer["other_protocols"].number(), 0);
+  EXPECT_EQ(answer["older_trials"].number(), 0);
   EXPECT_THAT(answer["outcomes"].texts(), ElementsAre("measured", "timeout"));
   EXPECT_THAT(answer["sessions"].texts(),
               ElementsAre("session-1", "session-2"));
