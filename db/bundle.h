@@ -11,7 +11,9 @@
 //
 // The SHA-256 is of the lines between the first and the signature. The same
 // tables always give the same bytes: no time, machine or revision of the
-// exporter is in them.
+// exporter is in them. A table's trade-off is left out when there is none, as
+// in bundles of versions that did not know of it; those refuse a bundle that
+// has one.
 #ifndef HONE_DB_BUNDLE_H_
 #define HONE_DB_BUNDLE_H_
 

@@ -75,6 +75,15 @@ void VisitEvidenceFields(EvidenceType& evidence, Visitor&& visit) {
   visit("floor_ns", evidence.floor_ns);
 }
 
+template <typename TradeOffType, typename Visitor>
+void VisitTradeOffFields(TradeOffType& point, Visitor&& visit) {
+  visit("kernels", point.kernels);
+  visit("worst_regret", point.worst_regret);
+  visit("mean_regret", point.mean_regret);
+  visit("compile_ms", point.compile_ms);
+  visit("proven", point.proven);
+}
+
 }  // namespace hone
 
 #endif  // HONE_DB_FIELDS_H_

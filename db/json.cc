@@ -302,6 +302,11 @@ absl::Status JsonFields::Mistyped(absl::string_view key,
       absl::StrCat(PathOf(key), " must be ", type));
 }
 
+bool JsonFields::Has(absl::string_view key) const {
+  return std::any_of(object_->begin(), object_->end(),
+                     [&](const auto& field) { return field.first == key; });
+}
+
 absl::StatusOr<const Json*> JsonFields::Any(absl::string_view key) {
   for (size_t i = 0; i < object_->size(); ++i) {
     if ((*object_)[i].first != key) continue;

@@ -72,6 +72,8 @@ class JsonFields {
   // The array stays owned by the object.
   absl::StatusOr<const JsonArray*> Array(absl::string_view key);
   absl::StatusOr<const Json*> Any(absl::string_view key);
+  // Whether there is such a field, for those that may be left out.
+  bool Has(absl::string_view key) const;
 
   // The name of one of its fields in errors.
   std::string PathOf(absl::string_view key) const;

@@ -85,6 +85,29 @@ absl::Status CheckEntry(const TableEntry& entry, const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTradeOff(const std::vector<TradeOffPoint>& points) {
+  int64_t last = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const TradeOffPoint& point = points[i];
+    const std::string at = absl::StrCat("table.trade_off[", i, "].");
+    FieldCheck fields(at);
+    VisitTradeOffFields(point, fields);
+    HONE_RETURN_IF_ERROR(fields.status());
+    if (point.kernels <= last) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(at, "kernels must rise from 1; it is ", point.kernels,
+                       " after ", last));
+    }
+    last = point.kernels;
+    if (point.mean_regret < 0 || point.worst_regret < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          at, point.mean_regret < 0 ? "mean_regret" : "worst_regret",
+          " must be at least 0"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // ---- writing ----
 
 // A visitor that adds each field to an object.
@@ -274,6 +297,7 @@ absl::Status CheckTable(const DispatchTable& table) {
     HONE_RETURN_IF_ERROR(
         CheckEntry(table.entries[i], absl::StrCat("table.entries[", i, "].")));
   }
+  HONE_RETURN_IF_ERROR(CheckTradeOff(table.trade_off));
   HONE_RETURN_IF_ERROR(table.Validate());
   if (TableLine(table).size() > kMaxLineBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -312,6 +336,17 @@ std::string TableLine(const DispatchTable& table) {
   write("unix_us", table.unix_us);
   write("ladder", ladder);
   write("entries", entries);
+  // Left out when empty, so that tables without one keep their text and hash.
+  if (!table.trade_off.empty()) {
+    JsonArray trade_off;
+    for (const TradeOffPoint& point : table.trade_off) {
+      JsonObject step;
+      FieldWriter write_step(&step);
+      VisitTradeOffFields(point, write_step);
+      trade_off.push_back(Json(std::move(step)));
+    }
+    write("trade_off", trade_off);
+  }
   return WriteJson(Json(std::move(object)));
 }
 
@@ -366,6 +401,18 @@ absl::StatusOr<DispatchTable> ReadTableLine(
         TableEntry entry,
         ReadEntry((*entries)[i], absl::StrCat("entries[", i, "].")));
     table.entries.push_back(std::move(entry));
+  }
+  if (fields.Has("trade_off")) {
+    HONE_ASSIGN_OR_RETURN(const JsonArray* steps, fields.Array("trade_off"));
+    for (size_t i = 0; i < steps->size(); ++i) {
+      HONE_ASSIGN_OR_RETURN(
+          JsonFields step,
+          JsonFields::Of((*steps)[i], absl::StrCat("trade_off[", i, "].")));
+      FieldReader read_step(&step);
+      VisitTradeOffFields(table.trade_off.emplace_back(), read_step);
+      HONE_RETURN_IF_ERROR(read_step.status());
+      HONE_RETURN_IF_ERROR(step.Finish());
+    }
   }
   HONE_RETURN_IF_ERROR(fields.Finish());
   return table;

@@ -159,7 +159,12 @@ SessionResult SessionRun::Finish() const {
   result.distinct_kernels = static_cast<int64_t>(distinct.size());
   result.fewest_kernels = cover_.lower_bound;
   result.fewest_proven = cover_.proven;
-  result.trade_off = Trade(TradeOffOptions().max_kernels, /*predict=*/false);
+  for (const TradeOffStep& step :
+       Trade(TradeOffOptions().max_kernels, /*predict=*/false)) {
+    result.table.trade_off.push_back({std::ssize(step.kernels),
+                                      step.worst_regret, step.mean_regret,
+                                      step.compile_ms, step.proven});
+  }
   result.trials_recorded = recorded_;
   result.trials_reused = reused_;
   result.elapsed = hooks_.now() - start_;
@@ -225,6 +230,8 @@ absl::string_view ToString(SessionPhase phase) {
       return "done";
     case SessionPhase::kAudit:
       return "audit";
+    case SessionPhase::kRecheck:
+      return "recheck";
   }
   return "";
 }

@@ -25,7 +25,6 @@
 #include "tuner/candidate_compiler.h"
 #include "tuner/executor.h"
 #include "tuner/race.h"
-#include "tuner/trade_off.h"
 #include "tuner/trial.h"
 
 namespace hone {
@@ -58,7 +57,8 @@ enum class SessionPhase : uint8_t {
   kRace,     // compiling, gating, scouting and racing the ladder
   kConfirm,  // the chosen kernels, at the ladder and at tile cliffs
   kDone,
-  kAudit,  // an audit (tuner/audit.h), once its tunes are over
+  kAudit,    // an audit (tuner/audit.h), once its tunes are over
+  kRecheck,  // a recheck (tuner/recheck.h)
 };
 absl::string_view ToString(SessionPhase phase);
 
@@ -107,9 +107,6 @@ struct SessionResult {
   // The fewest that could have covered the ladder, and whether that is proven.
   int64_t fewest_kernels = 0;
   bool fewest_proven = true;
-  // What tables of fewer kernels would cost, by what this session measured at
-  // the ladder.
-  std::vector<TradeOffStep> trade_off;
   int64_t trials_recorded = 0;
   int64_t trials_reused = 0;
   absl::Duration elapsed;

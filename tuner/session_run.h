@@ -22,6 +22,7 @@
 #include "tuner/session.h"
 #include "tuner/surrogate.h"
 #include "tuner/table_builder.h"
+#include "tuner/trade_off.h"
 
 namespace hone {
 

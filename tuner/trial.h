@@ -174,6 +174,22 @@ struct TableEntry {
   friend bool operator==(const TableEntry&, const TableEntry&) = default;
 };
 
+// What the best table of so many kernels costs, by what a tune measured at its
+// ladder.
+struct TradeOffPoint {
+  int64_t kernels = 0;
+  // Time over the fastest kernel's, minus 1, of the M where it is largest and
+  // in the geometric mean over the ladder. Differences within a tie count as
+  // none.
+  double worst_regret = 0;
+  double mean_regret = 0;
+  // Compile times of the set together: a client's warm-up on one core.
+  int64_t compile_ms = 0;
+  // Whether no other set of as many kernels has a smaller mean.
+  bool proven = true;
+  friend bool operator==(const TradeOffPoint&, const TradeOffPoint&) = default;
+};
+
 // For one problem on one device: which config answers which M. Entries cover
 // 1..∞ without holes, in rising order.
 struct DispatchTable {
@@ -185,6 +201,10 @@ struct DispatchTable {
   std::string source_closure;
   std::vector<int64_t> ladder;
   std::vector<TableEntry> entries;
+  // What fewer kernels would cost, by rising number of them; empty when it was
+  // not computed. This table need not be one of them: it has as many kernels
+  // as its tune's limits asked for.
+  std::vector<TradeOffPoint> trade_off;
   std::string session_id;
   int64_t unix_us = 0;
 

@@ -48,6 +48,18 @@ void AddEvidence(const std::string& range, const std::string& config,
   }
 }
 
+std::string Bound(const Provenance& provenance) {
+  if (provenance.regret_bound) {
+    return absl::StrFormat("regret  at most %.1f %%, %s\n",
+                           100 * provenance.regret_bound->regret,
+                           provenance.regret_bound->how);
+  }
+  const bool wanted = provenance.match == MatchKind::kBucket ||
+                      provenance.match == MatchKind::kNeighbour ||
+                      provenance.match == MatchKind::kSiblingDevice;
+  return wanted ? "regret  no bound is known\n" : "";
+}
+
 std::string Notes(const Provenance& provenance) {
   std::string out;
   for (const std::string& note : provenance.notes)
@@ -205,7 +217,7 @@ std::string RenderTableHead(const TableAnswer& answer) {
     absl::StrAppend(&out, "from    ", provenance.matched_problem, " on ",
                     provenance.matched_device, "\n");
   }
-  return out + Notes(provenance);
+  return absl::StrCat(out, Bound(provenance), Notes(provenance));
 }
 
 std::string RenderTable(const TableAnswer& answer) {
@@ -215,6 +227,29 @@ std::string RenderTable(const TableAnswer& answer) {
                 entry.evidence, text);
   }
   return absl::StrCat(RenderTableHead(answer), "\n", text.Render());
+}
+
+std::string RenderTradeOff(const DispatchTable& table) {
+  if (table.trade_off.size() < 2) return "";
+  const int64_t kernels = CountKernels(table);
+  TextTable text({{"kernels", true},
+                  {"slower on average", true},
+                  {"at worst", true},
+                  {"compiled in", true}});
+  for (const TradeOffPoint& point : table.trade_off) {
+    text.AddRow(
+        {absl::StrCat(point.kernels, point.kernels == kernels ? " *" : ""),
+         absl::StrFormat("%.1f %%", point.mean_regret * 100),
+         absl::StrFormat("%.1f %%", point.worst_regret * 100),
+         point.compile_ms > 0
+             ? absl::StrFormat("%.1f s",
+                               static_cast<double>(point.compile_ms) / 1000)
+             : "-"});
+  }
+  return absl::StrCat(
+      "\nTables of fewer kernels (hone tune --table-kernels), against the "
+      "fastest measured\nat each M; * as many as this table has:\n",
+      text.Render());
 }
 
 std::string RenderConfig(const Problem& problem, int64_t m,
@@ -232,7 +267,8 @@ std::string RenderConfig(const Problem& problem, int64_t m,
                     answer.compile.spill_bytes, " bytes spilled, ",
                     answer.compile.smem_bytes, " bytes of shared memory\n");
   }
-  absl::StrAppend(&out, Notes(answer.provenance), "\n");
+  absl::StrAppend(&out, Bound(answer.provenance), Notes(answer.provenance),
+                  "\n");
   TextTable text(EvidenceColumns());
   AddEvidence(FormatRange(answer.m_lo, answer.m_hi), ShortConfig(answer.config),
               answer.evidence, text);

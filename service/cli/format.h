@@ -66,6 +66,8 @@ int64_t CountKernels(const DispatchTable& table);
 std::string RenderTableHead(const TableAnswer& answer);
 // That, then one line per ladder point.
 std::string RenderTable(const TableAnswer& answer);
+// What fewer kernels would cost; empty where there is nothing to choose.
+std::string RenderTradeOff(const DispatchTable& table);
 std::string RenderConfig(const Problem& problem, int64_t m,
                          const ConfigAnswer& answer);
 

@@ -138,7 +138,7 @@ absl::Status RunTable(const Invocation& invocation) {
     return absl::OkStatus();
   }
   HONE_ASSIGN_OR_RETURN(const TableAnswer answer, AnswerFromProto(response));
-  invocation.env.out << RenderTable(answer);
+  invocation.env.out << RenderTable(answer) << RenderTradeOff(answer.table);
   return absl::OkStatus();
 }
 
@@ -180,6 +180,8 @@ constexpr char kTableDetails[] =
     "answers.\n\"of floor\" is the fastest possible time by bytes and "
     "arithmetic over the measured\ntime; \"margin\" is the gain over the "
     "default that needs no tuning.\n\n"
+    "Below, what tables of fewer kernels would cost: each kernel is a compile "
+    "when a client\nwarms up.\n\n"
     "A config reads \"8x64x512 w8x64x64 s4 k1\": the tile of a block in tokens "
     "x output\nchannels x reduction, the tile of a warp, the stages, and the "
     "blocks that share one\noutput tile (sk: stream-K). Then, where they "

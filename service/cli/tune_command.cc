@@ -13,9 +13,11 @@
 #include "service/cli/json.h"
 #include "service/cli/layer_flags.h"
 #include "service/cli/progress.h"
+#include "service/cli/traffic_list.h"
 #include "service/cli/tune_request.h"
 #include "service/convert/config_convert.h"
 #include "service/convert/table_convert.h"
+#include "service/convert/uuid.h"
 
 namespace hone {
 namespace {
@@ -24,6 +26,7 @@ absl::StatusOr<TableAnswer> AnswerOf(const v1::TuneResult& result) {
   v1::GetTableResponse response;
   *response.mutable_table() = result.table();
   *response.mutable_provenance() = result.provenance();
+  *response.mutable_trade_off() = result.trade_off();
   return AnswerFromProto(response);
 }
 
@@ -43,30 +46,6 @@ std::string Outcome(const v1::TuneResult& result) {
   return out;
 }
 
-// What fewer kernels would cost, where there is something to choose.
-std::string TradeOffTable(const v1::TuneResult& result) {
-  if (result.trade_off_size() < 2) return "";
-  TextTable table({{"kernels", true},
-                   {"slower on average", true},
-                   {"at worst", true},
-                   {"compiled in", true}});
-  for (const v1::TradeOffStep& step : result.trade_off()) {
-    const double seconds =
-        static_cast<double>(step.compile_time().seconds()) +
-        static_cast<double>(step.compile_time().nanos()) * 1e-9;
-    table.AddRow(
-        {absl::StrCat(step.kernels(),
-                      step.kernels() == result.distinct_kernels() ? " *" : ""),
-         absl::StrFormat("%.1f %%", step.mean_regret() * 100),
-         absl::StrFormat("%.1f %%", step.worst_regret() * 100),
-         seconds > 0 ? absl::StrFormat("%.1f s", seconds) : "-"});
-  }
-  return absl::StrCat(
-      "\nTables of fewer kernels (--table-kernels), against the fastest "
-      "measured at each M;\n* as many as this table has:\n",
-      table.Render());
-}
-
 absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
   TextTable table({{"tune id"},
                    {"state"},
@@ -82,15 +61,21 @@ absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
         connection.Call(&v1::TuningService::Stub::ListTunes, request));
     for (const v1::Tune& tune : page.tunes()) {
       items.push_back(ToJson(tune, /*indented=*/false));
-      HONE_ASSIGN_OR_RETURN(const Problem problem,
-                            ProblemFromProto(tune.problem()));
+      std::string layer = "recheck of all tables";
+      if (tune.has_problem()) {
+        HONE_ASSIGN_OR_RETURN(const Problem problem,
+                              ProblemFromProto(tune.problem()));
+        layer = DescribeProblem(problem);
+      }
       table.AddRow(
           {tune.tune_id(),
            absl::AsciiStrToLower(absl::StripPrefix(
                v1::TuneState_Name(tune.state()), "TUNE_STATE_")),
-           DescribeProblem(problem),
+           layer,
            absl::StrCat(tune.progress().done(), "/", tune.progress().total()),
-           absl::StrCat(tune.callers(), tune.detached() ? " (detached)" : ""),
+           absl::StrCat(tune.callers(), tune.detached() ? " (detached)"
+                                        : tune.idle()   ? " (idle)"
+                                                        : ""),
            tune.error()});
     }
     request.set_page_token(page.next_page_token());
@@ -143,7 +128,7 @@ absl::Status PrintOutcome(const Invocation& invocation,
   } else if (invocation.format == Format::kTable) {
     HONE_ASSIGN_OR_RETURN(const TableAnswer answer, AnswerOf(*outcome.result));
     out << RenderTable(answer) << "\n"
-        << Outcome(*outcome.result) << TradeOffTable(*outcome.result);
+        << Outcome(*outcome.result) << RenderTradeOff(answer.table);
   }
   return absl::OkStatus();
 }
@@ -153,12 +138,13 @@ absl::Status RunTuneCommand(const Invocation& invocation) {
   Connection connection(invocation.addresses[0]);
   if (args.Has("list")) return ListTunes(invocation, connection);
   if (args.Has("cancel")) return CancelTune(invocation, connection);
+  if (args.Has("from-traffic")) return TuneFromTraffic(invocation, connection);
 
   HONE_ASSIGN_OR_RETURN(v1::TuneLayerRequest request,
                         TuneRequestFromFlags(args));
   HONE_ASSIGN_OR_RETURN(const Problem problem, ProblemFromFlags(args));
   *request.mutable_problem() = ToProto(problem);
-  request.set_request_id(NewRequestId());
+  request.set_request_id(NewUuid());
   request.set_detached(args.Has("detach"));
 
   auto progress = std::make_unique<Progress>(invocation.env.err,
@@ -245,6 +231,10 @@ Command TuneCommand() {
   for (Flag& flag : TuneFlags()) command.flags.push_back(std::move(flag));
   command.flags.push_back(
       {"detach", "", "leave the job to the daemon and return at once"});
+  command.flags.push_back(
+      {"from-traffic", "",
+       "tune what takes the time instead of a layer, in the order of what it "
+       "should save; --budget is for all of it"});
   command.flags.push_back({"list", "", "list the daemon's jobs instead"});
   command.flags.push_back({"cancel", "ID", "cancel a job instead"});
   command.run = RunTuneCommand;

@@ -5,7 +5,6 @@
 #include "service/convert/table_convert.h"
 
 namespace hone {
-namespace {
 
 v1::AuditRatio ToProto(const AuditRatio& ratio) {
   v1::AuditRatio out;
@@ -15,6 +14,8 @@ v1::AuditRatio ToProto(const AuditRatio& ratio) {
   out.set_rounds(ratio.rounds);
   return out;
 }
+
+namespace {
 
 v1::AuditSpread ToProto(const AuditSpread& spread) {
   v1::AuditSpread out;
@@ -83,6 +84,9 @@ v1::AuditReport ToProto(const AuditReport& report) {
   out.set_seed(report.seed);
   out.set_confidence(report.confidence);
   out.set_space(report.space);
+  out.set_within(report.within);
+  out.set_within_configs(report.within_configs);
+  out.set_exhaustive(report.exhaustive);
   out.set_kernels(report.kernels);
   out.set_failed(report.failed);
   out.set_screen_rounds(report.screen_rounds);

@@ -111,6 +111,27 @@ TableEntry FromProto(const v1::TableEntry& entry, absl::string_view path,
   return out;
 }
 
+v1::TradeOffStep ToProto(const TradeOffPoint& point) {
+  v1::TradeOffStep out;
+  out.set_kernels(static_cast<int32_t>(point.kernels));
+  out.set_worst_regret(point.worst_regret);
+  out.set_mean_regret(point.mean_regret);
+  out.mutable_compile_time()->set_seconds(point.compile_ms / 1000);
+  out.mutable_compile_time()->set_nanos(
+      static_cast<int32_t>(point.compile_ms % 1000) * 1'000'000);
+  out.set_proven(point.proven);
+  return out;
+}
+
+TradeOffPoint FromProto(const v1::TradeOffStep& step) {
+  return {.kernels = step.kernels(),
+          .worst_regret = step.worst_regret(),
+          .mean_regret = step.mean_regret(),
+          .compile_ms = step.compile_time().seconds() * 1000 +
+                        step.compile_time().nanos() / 1'000'000,
+          .proven = step.proven()};
+}
+
 v1::DispatchTable ToProto(const DispatchTable& table) {
   v1::DispatchTable out;
   *out.mutable_problem() = ToProto(table.problem);
@@ -161,6 +182,12 @@ v1::Provenance ToProto(const Provenance& provenance) {
   out.set_matched_problem(provenance.matched_problem);
   out.set_matched_device(provenance.matched_device);
   for (const std::string& note : provenance.notes) out.add_notes(note);
+  if (provenance.regret_bound) {
+    v1::RegretBound& bound = *out.mutable_regret_bound();
+    bound.set_regret(provenance.regret_bound->regret);
+    bound.set_pairs(static_cast<int32_t>(provenance.regret_bound->pairs));
+    bound.set_how(provenance.regret_bound->how);
+  }
   return out;
 }
 
@@ -178,6 +205,11 @@ Provenance FromProto(const v1::Provenance& provenance, absl::string_view path,
   out.matched_problem = provenance.matched_problem();
   out.matched_device = provenance.matched_device();
   out.notes.assign(provenance.notes().begin(), provenance.notes().end());
+  if (provenance.has_regret_bound()) {
+    const v1::RegretBound& bound = provenance.regret_bound();
+    out.regret_bound = {
+        .regret = bound.regret(), .pairs = bound.pairs(), .how = bound.how()};
+  }
   return out;
 }
 
@@ -197,6 +229,8 @@ v1::GetTableResponse ToProto(const TableAnswer& answer) {
   v1::GetTableResponse out;
   *out.mutable_table() = ToProto(answer.table);
   *out.mutable_provenance() = ToProto(answer.provenance);
+  for (const TradeOffPoint& point : answer.table.trade_off)
+    *out.add_trade_off() = ToProto(point);
   return out;
 }
 
@@ -220,6 +254,8 @@ absl::StatusOr<TableAnswer> AnswerFromProto(
   FieldErrors errors;
   TableAnswer out;
   out.table = FromProto(response.table(), "table", errors);
+  for (const v1::TradeOffStep& step : response.trade_off())
+    out.table.trade_off.push_back(FromProto(step));
   out.provenance = FromProto(response.provenance(), "provenance", errors);
   if (!errors.ok()) return errors.ToStatus();
   if (const absl::Status holes = out.table.Validate(); !holes.ok())

@@ -16,6 +16,8 @@ v1::Protocol ToProto(const Protocol& protocol);
 v1::CompileInfo ToProto(const CompileInfo& compile);
 v1::Evidence ToProto(const Evidence& evidence);
 v1::TableEntry ToProto(const TableEntry& entry);
+v1::TradeOffStep ToProto(const TradeOffPoint& point);
+// Without the trade-off, which answers carry beside the table.
 v1::DispatchTable ToProto(const DispatchTable& table);
 v1::Provenance ToProto(const Provenance& provenance);
 v1::GetConfigResponse ToProto(const ConfigAnswer& answer);
@@ -24,6 +26,7 @@ v1::GetTableResponse ToProto(const TableAnswer& answer);
 Protocol FromProto(const v1::Protocol& protocol);
 CompileInfo FromProto(const v1::CompileInfo& compile);
 Evidence FromProto(const v1::Evidence& evidence);
+TradeOffPoint FromProto(const v1::TradeOffStep& step);
 TableEntry FromProto(const v1::TableEntry& entry, absl::string_view path,
                      FieldErrors& errors);
 DispatchTable FromProto(const v1::DispatchTable& table, absl::string_view path,

@@ -97,6 +97,20 @@ TEST_F(BundleTest, ExportImportExportIsByteIdentical) {
   EXPECT_EQ(*here->CurrentRevision(), 3);
 }
 
+TEST_F(BundleTest, ATableWithoutATradeOffKeepsTheTextOfOlderVersions) {
+  DispatchTable table = TestTable();
+  table.trade_off.clear();
+  const std::string text = *RenderBundle({table});
+  EXPECT_EQ(text.find("trade_off"), text.npos);
+  EXPECT_EQ(ParseBundle(text)->tables[0], table);
+  const auto store = OpenStore();
+  ASSERT_TRUE(ImportBundle(*store, text, {}).ok());
+  EXPECT_EQ(*ExportBundle(*store), text);
+  // With one it is another table: the curve is part of what is hashed.
+  EXPECT_EQ(
+      ImportBundle(*store, *RenderBundle({TestTable()}), {})->tables_added, 1);
+}
+
 TEST_F(BundleTest, ExportFollowsItsFilter) {
   const auto store = OpenStore();
   EXPECT_EQ(ExportBundle(*store).status().code(), absl::StatusCode::kNotFound);
@@ -173,6 +187,12 @@ TEST_F(BundleTest, ErrorsNameLineAndField) {
        "line 4: ladder[0] must be an integer"},
       {{{"\"registers\":168", "\"registers\":-168"}},
        "line 4: table.entries[0].compile.registers"},
+      {{{"\"worst_regret\":0.2681", "\"worst_regret\":-0.2681"}},
+       "line 4: table.trade_off[0].worst_regret must be at least 0"},
+      {{{"\"kernels\":2", "\"kernels\":1"}},
+       "line 4: table.trade_off[1].kernels must rise from 1"},
+      {{{"\"proven\":false", "\"proven\":0"}},
+       "line 4: trade_off[1].proven must be true or false"},
       {{{"bias=0,", ""}}, "not in canonical form"},
       {{{"bias=0,", "bias=7,"}}, "line 4: layer.bias"},
       {{{"bias=0,", "cookies=7,"}}, "line 4: layer: \"cookies=7\""},

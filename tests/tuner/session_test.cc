@@ -179,14 +179,13 @@ TEST_F(SessionTest, ATableOfFewKernelsIsTheBestOfItsSize) {
   const SessionResult whole = MustRun();
   ASSERT_GT(whole.distinct_kernels, 2);
   // Steps from one kernel up, to one that leaves nothing to gain.
-  ASSERT_FALSE(whole.trade_off.empty());
-  for (size_t i = 1; i < whole.trade_off.size(); ++i) {
-    EXPECT_EQ(whole.trade_off[i].kernels.size(),
-              whole.trade_off[i - 1].kernels.size() + 1);
-    EXPECT_LE(whole.trade_off[i].mean_regret,
-              whole.trade_off[i - 1].mean_regret);
+  const std::vector<TradeOffPoint>& curve = whole.table.trade_off;
+  ASSERT_FALSE(curve.empty());
+  for (size_t i = 1; i < curve.size(); ++i) {
+    EXPECT_EQ(curve[i].kernels, curve[i - 1].kernels + 1);
+    EXPECT_LE(curve[i].mean_regret, curve[i - 1].mean_regret);
   }
-  EXPECT_EQ(whole.trade_off.back().worst_regret, 0);
+  EXPECT_EQ(curve.back().worst_regret, 0);
 
   // Whatever the cover and the defaults ask for.
   for (int limit = 1; limit <= whole.distinct_kernels + 1; ++limit) {
@@ -408,7 +407,7 @@ TEST_F(SessionTest, CircumstancesAreNoReasonToLeaveAKernelOut) {
 }
 
 TEST_F(SessionTest, ASharedOrThrottledDeviceGivesNoTable) {
-  options_.race.max_repeats = 2;
+  options_.race.max_disturbed = 2;
   for (const bool shared : {false, true}) {
     NewExecutor(3);
     store_.clear();

@@ -105,8 +105,12 @@ TEST_F(CommandTest, TuneShowsProgressAndTheTable) {
                       "kernel\n"),
             HasSubstr("10.00      8.00      80 %       12.00  +20.0 %"),
             HasSubstr("Tuned in 4 s: 9 trials measured"),
-            HasSubstr("      1              6.1 %    25.0 %        0.4 s"),
-            HasSubstr("    2 *              0.0 %     0.0 %        0.8 s")));
+            HasSubstr("    1 *              6.1 %    25.0 %        0.4 s"),
+            HasSubstr("      2              0.0 %     0.0 %        0.8 s")));
+  // The same curve is stored with the table.
+  const RunResult table = Run({"table", "--n=1024", "--k=512", "--group=128"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("    1 *              6.1 %    25.0 %"));
   ASSERT_THAT(service->tuned(), SizeIs(1));
   const v1::TuneLayerRequest request = service->tuned()[0];
   EXPECT_THAT(request.ladder(), ElementsAre(1, 2));

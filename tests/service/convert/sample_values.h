@@ -135,6 +135,12 @@ inline DispatchTable SampleTable() {
                 .config = TuningConfig(),
                 .compile = SampleCompile(),
                 .evidence = {SampleEvidence(64)}}};
+  t.trade_off = {{.kernels = 1,
+                  .worst_regret = 0.25,
+                  .mean_regret = 0.06,
+                  .compile_ms = 1404,
+                  .proven = true},
+                 {.kernels = 2, .compile_ms = 2816, .proven = false}};
   t.session_id = "session";
   t.unix_us = 1'700'000'000'123'456;
   return t;
@@ -149,7 +155,9 @@ inline Provenance SampleProvenance() {
           .gate = GateKind::kEmulated,
           .matched_problem = "p",
           .matched_device = "d",
-          .notes = {"a note", "another"}};
+          .notes = {"a note", "another"},
+          .regret_bound =
+              RegretBound{.regret = 0.125, .pairs = 6, .how = "somehow"}};
 }
 
 // Names of the fields of `message` that are unset or default, except those

@@ -16,11 +16,13 @@ TEST(TableConvert, EveryFieldOfATableAnswerMakesTheRoundTrip) {
   const v1::GetTableResponse message = ToProto(answer);
   EXPECT_THAT(UnsetFields(message), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table()), IsEmpty());
+  EXPECT_THAT(UnsetFields(message.trade_off(0)), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().protocol()), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().entries(0)), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().entries(0).compile()), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().entries(0).evidence(0)), IsEmpty());
   EXPECT_THAT(UnsetFields(message.provenance()), IsEmpty());
+  EXPECT_THAT(UnsetFields(message.provenance().regret_bound()), IsEmpty());
   const auto back = AnswerFromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, answer);
