@@ -250,6 +250,7 @@ absl::Status Daemon::ServeHttp(const DaemonOptions& options,
                           .content_type = MetricsPage::kContentType,
                           .body = metrics_page_->Render()};
                     }});
+  // Its three handlers at once leave one of the store's four readers to tunes.
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options.http, options.insecure, std::move(routes));
   if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {
