@@ -96,7 +96,8 @@ absl::Status TrafficKeeper::Flush() {
     for (const auto& [key, count] : misses_) counts.push_back(count);
     misses_.clear();
   }
-  const absl::Status status = store_->AddTraffic(counts, NowUs());
+  absl::Status status = store_->AddTraffic(counts, NowUs());
+  if (absl::IsInvalidArgument(status)) status = FlushEach(counts);
   if (status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   for (TrafficCount& count : counts) {
@@ -107,6 +108,25 @@ absl::Status TrafficKeeper::Flush() {
     if (!added) found->second.misses += misses;
   }
   return status;
+}
+
+absl::Status TrafficKeeper::FlushEach(std::vector<TrafficCount>& counts) {
+  absl::Status failed;
+  std::erase_if(counts, [&](const TrafficCount& count) {
+    const absl::Status status =
+        store_->AddTraffic(absl::MakeConstSpan(&count, 1), NowUs());
+    if (absl::IsInvalidArgument(status)) {
+      log_->Warn("misses_refused",
+                 {{"problem", LogText(count.problem.ToString())},
+                  {"detail", LogText(status.message())}});
+      absl::MutexLock lock(&mutex_);
+      uncounted_ += static_cast<int64_t>(count.misses);
+      return true;
+    }
+    if (!status.ok()) failed = status;
+    return status.ok();
+  });
+  return failed;
 }
 
 TimeCurve TrafficKeeper::ModelTimes(const Problem& problem,
