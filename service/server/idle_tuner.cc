@@ -89,7 +89,7 @@ absl::StatusOr<std::optional<TuneRequest>> IdleTuner::Choose() {
 }
 
 void IdleTuner::Run(const TuneRequest& request) {
-  const auto submitted = jobs_->SubmitIdle(request);
+  const auto submitted = jobs_->SubmitIdle(request, options_.after);
   if (!submitted.ok()) return;  // somebody was faster
   TuneJobs::Caller& job = **submitted;
   while (!job.ended() && !stop_.HasBeenNotified())
