@@ -115,11 +115,18 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   // Another process on the device is to be left alone, not waited for.
   if (request.idle) options.race.max_disturbed = 0;
 
+  // What was measured in another state says nothing of this one, and a table is
+  // of this one; unless a recheck found here that it still holds.
+  const bool kept =
+      stored.ok() && std::count(stored->kept_in.begin(), stored->kept_in.end(),
+                                device.SoftText()) > 0;
+  const bool this_state_only = request.this_state_only || !kept;
+
   std::set<std::string> aliased;
   SessionHooks hooks;
   hooks.known_trials = [&] {
     return store_->KnownTrials(request.problem, device, protocol,
-                               request.this_state_only);
+                               this_state_only);
   };
   hooks.record_trial = [&](const Trial& trial) -> absl::Status {
     const CompileInfo& compile = trial.compile;

@@ -204,6 +204,25 @@ TEST(Recheck, TablesThatTheChangeMadeSlowAreTunedAgain) {
   EXPECT_FALSE(before.contains(answer->config().text()));
 }
 
+TEST(Recheck, ATuneReusesWhatAnotherDriverMeasuredOnlyWhereItWasKept) {
+  for (const bool kept : {false, true}) {
+    SCOPED_TRACE(kept);
+    TestDaemon daemon;
+    MustTune(daemon, SmallProblem(), 1);
+    daemon.Stop();
+    daemon.gpu = NewerDriver();
+    daemon.recheck = kept;
+    daemon.Start();
+    WaitForJobs(daemon);
+    v1::TuneLayerRequest request =
+        daemon.TuneRequestFor(SmallProblem(), TestId(2));
+    request.set_retune(true);
+    const auto tuned = daemon.Tune(request);
+    ASSERT_TRUE(tuned.ok()) << tuned.status();
+    EXPECT_EQ(tuned->trials_reused() > 0, kept);
+  }
+}
+
 TEST(Recheck, ImportedTablesAreVerifiedWhereTheyBeatOrTieTheDefault) {
   std::string bundle;
   std::set<std::string> served;
