@@ -70,6 +70,18 @@ v1::TuneState ToProto(TuneState state) {
   return v1::TUNE_STATE_UNSPECIFIED;
 }
 
+v1::TuneKind ToProto(JobKind kind) {
+  switch (kind) {
+    case JobKind::kTune:
+      return v1::TUNE_KIND_TUNE;
+    case JobKind::kAudit:
+      return v1::TUNE_KIND_AUDIT;
+    case JobKind::kRecheck:
+      return v1::TUNE_KIND_RECHECK;
+  }
+  return v1::TUNE_KIND_UNSPECIFIED;
+}
+
 // What requests for all jobs have in common.
 template <typename Request>
 void ReadId(const Request& request, TuneRequest& out, FieldErrors& errors) {
@@ -340,6 +352,7 @@ v1::Tune ToProto(const TuneSnapshot& snapshot) {
   out.set_callers(snapshot.callers);
   out.set_detached(snapshot.detached);
   out.set_idle(snapshot.idle);
+  out.set_kind(ToProto(snapshot.kind));
   out.set_error(std::string(snapshot.error.message()));
   const int64_t us = absl::ToUnixMicros(snapshot.submitted);
   out.mutable_submitted_at()->set_seconds(us / 1'000'000);
