@@ -156,9 +156,13 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
         daemon->jobs_.get(), log,
         OwnJobs::Options{.after = options.idle_after});
   }
-  daemon->traffic_ = std::make_unique<TrafficKeeper>(daemon->store_.get(),
-                                                     daemon->tables_.get(), log,
-                                                     TrafficKeeper::Options());
+  TrafficKeeper::Options traffic;
+  if (backend.executor != nullptr) {
+    traffic.device = backend.executor->device();
+    traffic.protocol = backend.executor->protocol();
+  }
+  daemon->traffic_ = std::make_unique<TrafficKeeper>(
+      daemon->store_.get(), daemon->tables_.get(), log, std::move(traffic));
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),

@@ -47,6 +47,10 @@ absl::Status OwnJobs::Run(const TuneRequest& request) {
 void OwnJobs::RunIdle(const TuneRequest& request) {
   absl::MutexLock lock(&mutex_);
   if (stopping_) return;
+  items_.remove_if([&](const Item& item) {
+    return item.idle && item.job == nullptr &&
+           item.request.problem == request.problem;
+  });
   items_.push_back({.request = request, .idle = true});
 }
 

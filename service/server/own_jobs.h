@@ -43,7 +43,8 @@ class OwnJobs {
   // which it is tried again all the same.
   absl::Status Run(const TuneRequest& request);
   // Keeps a job until nobody needs the device; they run one by one in the order
-  // given and make way for any other (TuneJobs::SubmitIdle()).
+  // given and make way for any other (TuneJobs::SubmitIdle()). Replaces one of
+  // the same problem that waits.
   void RunIdle(const TuneRequest& request);
   // Jobs of RunIdle() that are not done.
   size_t idle_left() const;

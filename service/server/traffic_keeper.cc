@@ -8,6 +8,7 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/space/occupancy.h"
 #include "kernels/space/space.h"
+#include "service/server/freshness.h"
 #include "service/server/lookup.h"
 #include "tuner/analytic_model.h"
 
@@ -166,10 +167,15 @@ absl::StatusOr<std::vector<TrafficView>> TrafficKeeper::View() {
     TrafficView& view = views.emplace_back();
     const StoredTable* own = index->Own(stored.problem, stored.device);
     ProblemTraffic& traffic = view.traffic;
+    const bool here = options_.device && !DeviceSpec::MismatchedField(
+                                             *options_.device, stored.device);
     traffic.state = own == nullptr         ? TableState::kMissing
                     : index->IsStale(*own) ? TableState::kStale
-                    : own->verified        ? TableState::kFresh
-                                           : TableState::kUnverified;
+                    : !own->verified       ? TableState::kUnverified
+                    : IsFresh(*own, *index, own->table.ladder,
+                              here ? &options_.protocol : nullptr)
+                        ? TableState::kFresh
+                        : TableState::kStale;
     if (own != nullptr) traffic.times = TimesOf(own->table);
     view.times_modelled = traffic.times.empty();
     if (view.times_modelled)

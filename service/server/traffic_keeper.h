@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
 #include "tuner/traffic.h"
+#include "tuner/trial.h"
 
 namespace hone {
 
@@ -44,6 +46,10 @@ class TrafficKeeper {
     absl::Duration flush_period = absl::Seconds(30);
     // Problems in memory at once; misses of more are only counted together.
     size_t max_pending = 4096;
+    // Tables of this device's class count as stale when they were measured by
+    // another protocol. Unset: none do.
+    std::optional<DeviceSpec> device;
+    Protocol protocol;
     std::function<absl::Time()> now = absl::Now;
   };
 
