@@ -65,6 +65,43 @@ TEST(DaemonMetrics, TuneAndLookupsAreCounted) {
   EXPECT_THAT(page, Not(HasSubstr("hone_database_size_bytes 0\n")));
 }
 
+TEST(DaemonMetrics, TrialsOfAuditsAndRechecksAreCounted) {
+  TestDaemon daemon;
+  const auto measured = [&] {
+    const std::string page = Page(daemon);
+    const std::string name = "\nhone_trials_total{outcome=\"measured\"} ";
+    const size_t at = page.find(name);
+    EXPECT_NE(at, page.npos);
+    return at == page.npos ? -1 : std::stod(page.substr(at + name.size()));
+  };
+  ASSERT_TRUE(
+      daemon.Tune(daemon.TuneRequestFor(SmallProblem(), TestId(1))).ok());
+  const double tuned = measured();
+  {
+    v1::RecheckTablesRequest request;
+    request.set_request_id(TestId(2));
+    grpc::ClientContext context;
+    const auto reader = daemon.stub().RecheckTables(&context, request);
+    v1::RecheckTablesResponse message;
+    while (reader->Read(&message)) continue;
+    ASSERT_TRUE(reader->Finish().ok());
+  }
+  const double rechecked = measured();
+  EXPECT_GT(rechecked, tuned);
+  v1::AuditLayerRequest request;
+  request.set_request_id(TestId(3));
+  *request.mutable_problem() = ToProto(SmallProblem());
+  for (const int64_t m : {1, 16}) request.add_ladder(m);
+  request.set_max_kernels(6);
+  request.set_kernels(16);
+  grpc::ClientContext context;
+  const auto reader = daemon.stub().AuditLayer(&context, request);
+  v1::AuditLayerResponse message;
+  while (reader->Read(&message)) continue;
+  ASSERT_TRUE(reader->Finish().ok());
+  EXPECT_GT(measured(), rechecked);
+}
+
 TEST(DaemonMetrics, CallersCannotMakeThePageGrow) {
   TestDaemon daemon;
   const auto lines = [&] {
