@@ -207,16 +207,18 @@ void WriteDevice(JsonWriter& json, absl::string_view key,
       .Field("modelled", device.modelled())
       .Field("sm_arch", device.sm_arch)
       .Field("sm_count", device.sm_count)
-      .Field("l2_bytes", device.l2_bytes)
+      .FieldOrNull("l2_bytes", device.l2_bytes)
       .Field("driver", device.driver)
       .Field("vbios", device.vbios)
-      .Field("power_limit_w", static_cast<double>(device.power_limit_mw) / 1e3)
+      .FieldOrNull("power_limit_w",
+                   static_cast<double>(device.power_limit_mw) / 1e3)
       .Field("ecc", device.ecc)
-      .Field("memory_bytes", device.memory_bytes)
-      .Field("memory_gbps", device.memory_gbps)
-      .Field("peak_tflops", device.peak_tflops)
-      .Field("mma_sync_tflops", device.mma_sync_tflops)
-      .Field("max_clock_mhz", static_cast<double>(device.max_clock_khz) / 1e3)
+      .FieldOrNull("memory_bytes", device.memory_bytes)
+      .FieldOrNull("memory_gbps", device.memory_gbps)
+      .FieldOrNull("peak_tflops", device.peak_tflops)
+      .FieldOrNull("mma_sync_tflops", device.mma_sync_tflops)
+      .FieldOrNull("max_clock_mhz",
+                   static_cast<double>(device.max_clock_khz) / 1e3)
       .EndObject();
 }
 

@@ -226,6 +226,7 @@ TEST_F(WebRoutesTest, ClassesHoldDevicesThatWereSeenAndOurOwn) {
   classes = Json("classes");
   ASSERT_EQ(classes.size(), 2);
   EXPECT_TRUE(classes[0]["modelled"].truth());
+  EXPECT_TRUE(classes[0]["devices"][0]["power_limit_w"].is_null());
   EXPECT_EQ(classes[0]["sm_arch"].number(), 80);
   EXPECT_FALSE(classes[1]["modelled"].truth());
   EXPECT_EQ(classes[1]["trials"].number(), 2);
