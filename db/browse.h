@@ -117,7 +117,8 @@ class StoreSnapshot {
  public:
   explicit StoreSnapshot(sqlite::Database* database) : database_(database) {}
 
-  // Differs between snapshots whose trials or published tables differ.
+  // Differs between snapshots whose trials, published tables or rechecks
+  // differ.
   absl::StatusOr<std::string> Version() const;
 
   // In the order first seen.

@@ -238,7 +238,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
        {"idle_tune", Json{daemon->idle_ != nullptr}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
-  if (options.recheck && can_tune().ok()) daemon->RecheckAfterChange();
+  if (options.recheck && daemon->CanTune()().ok()) daemon->RecheckAfterChange();
   return daemon;
 }
 

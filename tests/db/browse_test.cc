@@ -387,7 +387,7 @@ TEST_F(BrowseTest, RepeatsAreOfOneConfigMAndProtocol) {
   EXPECT_NE(after.device_row, before.device_row);
 }
 
-TEST_F(BrowseTest, TheVersionFollowsTrialsAndTables) {
+TEST_F(BrowseTest, TheVersionFollowsTrialsTablesAndRechecks) {
   std::vector<std::string> versions;
   const auto see = [&] {
     versions.push_back(
@@ -404,7 +404,17 @@ TEST_F(BrowseTest, TheVersionFollowsTrialsAndTables) {
   const auto tables = Ask([](const StoreSnapshot& store) {
     return store.Tables(kClass, TestProblem(1024, 512).Hash());
   });
-  ASSERT_TRUE(store_->MarkVerified(tables->front().id, 2).ok());
+  RecheckRecord recheck;
+  recheck.session_id = "recheck";
+  recheck.device = TestDevice();
+  recheck.unix_us = 2;
+  recheck.keys = 1;
+  recheck.regret_limit = 0.01;
+  recheck.tables = {{.table_id = tables->front().id,
+                     .keys = 1,
+                     .median_regret = 0,
+                     .verdict = RecheckVerdict::kVerified}};
+  ASSERT_TRUE(store_->RecordRecheck(recheck).ok());
   see();
   std::sort(versions.begin(), versions.end());
   EXPECT_EQ(std::unique(versions.begin(), versions.end()), versions.end());
