@@ -139,7 +139,8 @@ absl::StatusOr<int64_t> InsertTrial(sqlite::Database& database,
 absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const Problem& problem,
                                               const DeviceSpec& device,
-                                              const Protocol& protocol);
+                                              const Protocol& protocol,
+                                              bool this_state_only);
 
 // NotFound.
 absl::StatusOr<Trial> ReadTrial(sqlite::Database& database,

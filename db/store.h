@@ -24,6 +24,8 @@
 #include "db/sqlite.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "tuner/recheck_report.h"
+#include "tuner/regret_bound.h"
 #include "tuner/study.h"
 #include "tuner/traffic.h"
 #include "tuner/trial.h"
@@ -57,9 +59,13 @@ enum class Origin : uint8_t {
 };
 absl::string_view ToString(Origin origin);
 
+// "driver 580.65 here, 570.12 measured" for each soft field that differs.
+std::vector<std::string> SoftDifferences(const DeviceSpec& here,
+                                         const DeviceSpec& measured);
+
 // A published table as a lookup finds it.
 struct StoredTable {
-  // Names the table in this store, for MarkVerified().
+  // Names the table in this store, for RecordRecheck().
   int64_t id = 0;
   DispatchTable table;
   // The revision it was published under.
@@ -70,9 +76,32 @@ struct StoredTable {
   // Local tables always are; imported ones once their winner has beaten the
   // default here. Not part of the revision's snapshot: it is as of now.
   bool verified = true;
+  // States of a device (DeviceSpec::SoftText()) in which a recheck has found
+  // the table as good as it was. As of now, too.
+  std::vector<std::string> kept_in;
   // How the device that asked differs in soft fields from the one measured,
-  // e.g. "driver 580.65 here, 570.12 measured". Empty from ListTables().
+  // e.g. "driver 580.65 here, 570.12 measured". None where a recheck kept the
+  // table. Empty from ListTables().
   std::vector<std::string> soft_differences;
+};
+
+// A recheck as it is stored; see tuner/recheck_report.h.
+struct RecheckRecord {
+  struct Table {
+    int64_t table_id = 0;  // StoredTable::id
+    int64_t keys = 0;
+    std::optional<double> median_regret;
+    RecheckVerdict verdict = RecheckVerdict::kUnknown;
+  };
+  // Of its trials.
+  std::string session_id;
+  DeviceSpec device;
+  int64_t unix_us = 0;
+  int64_t keys = 0;
+  // Of the local tables' keys; none when there was no such key.
+  std::optional<double> median_regret;
+  double regret_limit = 0;
+  std::vector<Table> tables;
 };
 
 // A list is read in pages that all see the revision of the first one.
@@ -208,10 +237,11 @@ class Store {
   // Every trial of the problem on devices of this class by this protocol, in
   // the order recorded. What a session resumes from. Without the failures of
   // compiled kernels under another driver than the device's: it may have been
-  // the driver.
+  // the driver. With `this_state_only`, without any trial of a device whose
+  // soft fields differ.
   absl::StatusOr<std::vector<Trial>> KnownTrials(
       const Problem& problem, const DeviceSpec& device,
-      const Protocol& protocol) const;
+      const Protocol& protocol, bool this_state_only = false) const;
 
   // ---- rendered source → cubin ----
 
@@ -249,9 +279,13 @@ class Store {
   absl::StatusOr<std::vector<StoredTable>> Tables(
       const TableFilter& filter = {}) const;
 
-  // The imported table StoredTable::id has been checked on this machine's
-  // device. NotFound: no such table.
-  absl::Status MarkVerified(int64_t table_id, int64_t unix_us);
+  // Stores a recheck. Imported tables that it says are verified are so from
+  // now on. NotFound: no such table.
+  absl::Status RecordRecheck(const RecheckRecord& record);
+  // What trials say of the times of every config that a table serves, for each
+  // of the tables in turn: by its problem, device class and protocol.
+  absl::StatusOr<std::vector<TrialTimes>> TimesOf(
+      absl::Span<const StoredTable> tables) const;
 
   // 0 before anything was published.
   absl::StatusOr<int64_t> CurrentRevision() const;

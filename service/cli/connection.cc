@@ -196,4 +196,40 @@ absl::StatusOr<AuditOutcome> RunAudit(
   return connection.ToStatus(status);
 }
 
+absl::StatusOr<RecheckOutcome> RunRecheck(
+    Connection& connection, const v1::RecheckTablesRequest& request,
+    const std::atomic<int>& interrupts,
+    const std::function<void(const v1::RecheckTablesResponse&)>& on_event) {
+  grpc::ClientContext context;
+  TuneCanceller canceller(connection, context, interrupts);
+  const auto reader = connection.stub().RecheckTables(&context, request);
+  RecheckOutcome outcome;
+  v1::RecheckTablesResponse response;
+  bool left = false;
+  while (reader->Read(&response)) {
+    on_event(response);
+    if (response.has_accepted()) {
+      outcome.accepted = response.accepted();
+      if (request.detached()) {
+        left = true;
+        context.TryCancel();
+      }
+      canceller.Accepted(request.detached() || outcome.accepted.joined()
+                             ? ""
+                             : outcome.accepted.tune_id());
+    } else if (response.has_result()) {
+      outcome.result = response.result();
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  outcome.interrupted = canceller.interrupted();
+  if (left || outcome.result.has_value()) return outcome;
+  if (outcome.interrupted) {
+    return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
+  }
+  if (status.ok())
+    return absl::InternalError("the daemon ended the recheck without a result");
+  return connection.ToStatus(status);
+}
+
 }  // namespace hone

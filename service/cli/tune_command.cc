@@ -61,13 +61,17 @@ absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
         connection.Call(&v1::TuningService::Stub::ListTunes, request));
     for (const v1::Tune& tune : page.tunes()) {
       items.push_back(ToJson(tune, /*indented=*/false));
-      HONE_ASSIGN_OR_RETURN(const Problem problem,
-                            ProblemFromProto(tune.problem()));
+      std::string layer = "recheck of all tables";
+      if (tune.has_problem()) {
+        HONE_ASSIGN_OR_RETURN(const Problem problem,
+                              ProblemFromProto(tune.problem()));
+        layer = DescribeProblem(problem);
+      }
       table.AddRow(
           {tune.tune_id(),
            absl::AsciiStrToLower(absl::StripPrefix(
                v1::TuneState_Name(tune.state()), "TUNE_STATE_")),
-           DescribeProblem(problem),
+           layer,
            absl::StrCat(tune.progress().done(), "/", tune.progress().total()),
            absl::StrCat(tune.callers(), tune.detached() ? " (detached)"
                                         : tune.idle()   ? " (idle)"

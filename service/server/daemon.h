@@ -23,6 +23,7 @@
 #include "service/server/device_backend.h"
 #include "service/server/idle_tuner.h"
 #include "service/server/log.h"
+#include "service/server/recheck_runner.h"
 #include "service/server/study_service.h"
 #include "service/server/table_cache.h"
 #include "service/server/traffic_keeper.h"
@@ -50,6 +51,10 @@ struct DaemonOptions {
   // See TuningServiceImpl::Parts.
   std::string import_key_pem;
   int max_queued = 64;
+  // Whether to recheck the tables at once when the device's driver, VBIOS,
+  // power limit or another soft field is not the one that they were measured
+  // with.
+  bool recheck = true;
   // Tune by traffic and misses once no tune was asked for in `idle_after`.
   bool idle_tune = false;
   absl::Duration idle_after = absl::Seconds(60);
@@ -96,6 +101,9 @@ class Daemon {
   // The page over what honed holds, once that is made.
   void MakeMetricsPage(const std::string& database);
 
+  // Queues a recheck when the tables were measured on another device state.
+  void RecheckAfterChange();
+
   DeviceBackend device_;
   Logger* const log_;
   std::unique_ptr<EventMetrics> metrics_;
@@ -109,6 +117,7 @@ class Daemon {
   std::unique_ptr<MeteredCompiler> uncached_;
   std::unique_ptr<TuneRunner> runner_;
   std::unique_ptr<AuditRunner> auditor_;
+  std::unique_ptr<RecheckRunner> rechecker_;
   std::unique_ptr<TuneJobs> jobs_;
   std::unique_ptr<TrafficKeeper> traffic_;
   // Null unless asked for.

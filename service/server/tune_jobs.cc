@@ -20,6 +20,11 @@ absl::Status Yielded() {
 
 }  // namespace
 
+JobKind TuneRequest::kind() const {
+  if (audit) return JobKind::kAudit;
+  return recheck ? JobKind::kRecheck : JobKind::kTune;
+}
+
 std::string TuneRequest::Fingerprint() const {
   return absl::StrCat(
       problem.ToString(), "|", absl::StrJoin(ladder, ","), "|", max_kernels,
@@ -27,7 +32,12 @@ std::string TuneRequest::Fingerprint() const {
       retune,
       audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
                            audit->seed, "|", audit->within.ToString())
-            : "");
+            : "",
+      recheck ? absl::StrCat("|recheck|", recheck->all, "|",
+                             recheck->changed_only, "|", recheck->keys, "|",
+                             recheck->seed, "|", recheck->report_only)
+              : "",
+      this_state_only ? "|this state" : "");
 }
 
 struct TuneJobs::Job {
@@ -272,8 +282,8 @@ void TuneJobs::Drain() {
 TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   TuneSnapshot out;
   out.tune_id = job.request.request_id;
-  out.problem = job.request.problem;
-  out.is_audit = job.request.audit.has_value();
+  if (!job.request.recheck || !job.request.recheck->all)
+    out.problem = job.request.problem;
   out.state = job.state;
   out.progress = job.progress;
   out.callers = std::max(0, job.callers - (job.request.idle ? 1 : 0));
@@ -283,7 +293,7 @@ TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   out.submitted = job.submitted;
   out.started = job.started_at;
   out.ended = job.ended_at;
-  out.audit = job.request.audit.has_value();
+  out.kind = job.request.kind();
   out.already_fresh = job.outcome.ok() && job.outcome->already_fresh;
   if (job.state == TuneState::kQueued) {
     out.position = running_ && !Yields(*running_) ? 1 : 0;

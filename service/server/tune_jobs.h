@@ -1,4 +1,4 @@
-// The queue of tunes in front of one device.
+// The queue of tunes, audits and rechecks in front of one device.
 //
 // One job runs at a time. A request equal to a queued or running one joins it.
 // A job goes on while a caller is attached or one of its requests was detached;
@@ -27,7 +27,9 @@
 #include "kernels/config/problem.h"
 #include "kernels/space/subspace.h"
 #include "service/convert/answer.h"
+#include "service/convert/job_kind.h"
 #include "tuner/audit_report.h"
+#include "tuner/recheck_report.h"
 #include "tuner/session.h"
 
 namespace hone {
@@ -39,6 +41,21 @@ struct AuditRequest {
   Subspace within;
   uint64_t seed = 1;
 };
+
+// What makes a job a recheck (tuner/recheck.h).
+struct RecheckRequest {
+  // Of all tables, not of the request's problem.
+  bool all = true;
+  // Only tables that were measured on the device in another state and not
+  // kept since, and imported ones that are not verified.
+  bool changed_only = false;
+  // Of tables that do not wait to be verified, at most.
+  int64_t keys = 60;
+  uint64_t seed = 1;
+  // Keeps, verifies and retunes nothing.
+  bool report_only = false;
+};
+inline constexpr absl::Duration kRecheckBudget = absl::Seconds(300);
 
 struct TuneRequest {
   // A UUID in lower case.
@@ -55,7 +72,13 @@ struct TuneRequest {
   bool idle = false;
   // Set: an audit of the problem instead of a tune.
   std::optional<AuditRequest> audit;
+  // Set: a recheck instead.
+  std::optional<RecheckRequest> recheck;
+  // Trials of the device in another state (driver, VBIOS, power limit, ...) are
+  // not reused.
+  bool this_state_only = false;
 
+  JobKind kind() const;
   // All that decides the result; requests with the same are joined.
   std::string Fingerprint() const;
 };
@@ -70,6 +93,8 @@ struct TuneOutcome {
   absl::Duration elapsed;
   // Of an audit, which has nothing else.
   std::optional<AuditReport> audit;
+  // Of a recheck, likewise.
+  std::optional<RecheckReport> recheck;
 };
 
 enum class TuneState : uint8_t {
@@ -83,8 +108,8 @@ enum class TuneState : uint8_t {
 // One job as it is now.
 struct TuneSnapshot {
   std::string tune_id;
-  Problem problem;
-  bool is_audit = false;
+  // None for a recheck of many.
+  std::optional<Problem> problem;
   TuneState state = TuneState::kQueued;
   SessionProgress progress;
   int callers = 0;
@@ -100,8 +125,7 @@ struct TuneSnapshot {
   absl::Time ended = absl::InfinitePast();
   // Jobs ahead while queued.
   int position = 0;
-  // Whether it is an audit.
-  bool audit = false;
+  JobKind kind = JobKind::kTune;
   // Whether a table that was there answered it.
   bool already_fresh = false;
 };

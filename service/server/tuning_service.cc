@@ -14,6 +14,7 @@
 #include "service/convert/config_convert.h"
 #include "service/convert/enum_convert.h"
 #include "service/convert/grpc_status.h"
+#include "service/convert/recheck_convert.h"
 #include "service/convert/table_convert.h"
 #include "service/server/lookup.h"
 #include "service/server/requests.h"
@@ -138,7 +139,8 @@ absl::StatusOr<TuneOutcome> TuningServiceImpl::Follow(
     grpc::ServerWriter<Response>* writer) {
   HONE_ASSIGN_OR_RETURN(const TuneRequest tune, request);
   HONE_RETURN_IF_ERROR(parts_.can_tune());
-  HONE_RETURN_IF_ERROR(CheckHasKernel(tune.problem, *parts_.device));
+  if (!tune.recheck || !tune.recheck->all)
+    HONE_RETURN_IF_ERROR(CheckHasKernel(tune.problem, *parts_.device));
   const absl::Cleanup leave = [this] { --tune_callers_; };
   if (++tune_callers_ > parts_.max_tune_callers) {
     return WithReason(WithRetry(absl::ResourceExhaustedError(absl::StrCat(
@@ -202,6 +204,21 @@ grpc::Status TuningServiceImpl::AuditLayer(
         Follow(context, AuditRequestFromProto(*request), writer));
     v1::AuditLayerResponse message;
     *message.mutable_result() = ToProto(*outcome.audit);
+    writer->Write(message);
+    return absl::OkStatus();
+  }());
+}
+
+grpc::Status TuningServiceImpl::RecheckTables(
+    grpc::ServerContext* context, const v1::RecheckTablesRequest* request,
+    grpc::ServerWriter<v1::RecheckTablesResponse>* writer) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(
+        const TuneOutcome outcome,
+        Follow(context, RecheckRequestFromProto(*request), writer));
+    v1::RecheckTablesResponse message;
+    *message.mutable_result() = ToProto(*outcome.recheck);
+    message.mutable_result()->set_report_only(request->report_only());
     writer->Write(message);
     return absl::OkStatus();
   }());

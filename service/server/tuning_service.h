@@ -60,6 +60,9 @@ class TuningServiceImpl final : public v1::TuningService::Service {
   grpc::Status AuditLayer(
       grpc::ServerContext* context, const v1::AuditLayerRequest* request,
       grpc::ServerWriter<v1::AuditLayerResponse>* writer) override;
+  grpc::Status RecheckTables(
+      grpc::ServerContext* context, const v1::RecheckTablesRequest* request,
+      grpc::ServerWriter<v1::RecheckTablesResponse>* writer) override;
   grpc::Status CancelTune(grpc::ServerContext* context,
                           const v1::CancelTuneRequest* request,
                           v1::CancelTuneResponse* response) override;
@@ -88,8 +91,8 @@ class TuningServiceImpl final : public v1::TuningService::Service {
  private:
   absl::StatusOr<DeviceSpec> DeviceOf(bool given,
                                       const v1::DeviceSpec& device) const;
-  // Runs a tune or an audit as a job and streams how it goes. The last event,
-  // with the result, is left to the caller.
+  // Runs a tune, audit or recheck as a job and streams how it goes. The last
+  // event, with the result, is left to the caller.
   template <typename Response>
   absl::StatusOr<TuneOutcome> Follow(grpc::ServerContext* context,
                                      const absl::StatusOr<TuneRequest>& request,

@@ -27,10 +27,11 @@ void WriteJob(JsonWriter& json, const TuneSnapshot& job) {
   const SessionProgress& progress = job.progress;
   json.BeginObject()
       .Field("id", job.tune_id)
-      .Field("kind", job.is_audit ? "audit" : "tune")
-      .Field("problem", job.problem.Hash())
-      .Field("problem_text", job.problem.ToString())
-      .Field("label", ProblemLabel(job.problem))
+      .Field("kind", ToString(job.kind))
+      // A recheck of all tables is of no one problem.
+      .Field("problem", job.problem ? job.problem->Hash() : "")
+      .Field("problem_text", job.problem ? job.problem->ToString() : "")
+      .Field("label", job.problem ? ProblemLabel(*job.problem) : "all tables")
       .Field("state", StateText(job.state))
       .Field("phase", ToString(progress.phase))
       .Field("done", progress.done)

@@ -322,7 +322,7 @@ export function makeMock() {
       measured: trials.trials.outcome.filter((o) => o === 0).length, failed};
   });
 
-  const regressions = (cls) => {
+  const changes = (cls) => {
     const rows = [];
     for (const {table, trials} of cls.held.values()) {
       if (!table || rows.length > 60) continue;
@@ -342,6 +342,8 @@ export function makeMock() {
     return {versions: [{id: 1, driver: '580.159.04', nvrtc: '13.0', from_us: startUs},
       {id: 2, driver: '590.12.01', nvrtc: '13.1', from_us: startUs + 9e11}], rows};
   };
+
+  const regressions = new Map([...byClass].map(([id, cls]) => [id, changes(cls)]));
 
   const started = Date.now();
   const status = () => {

@@ -157,6 +157,8 @@ export interface TrialsAnswer {
   protocol: string;
   // Trials by other protocols, which are not compared with these.
   other_protocols?: number;
+  // Trials that are older than those that one answer holds.
+  older_trials?: number;
   modelled: boolean;
   configs: string[];
   outcomes: string[];

@@ -6,7 +6,11 @@ import {count, known} from './format';
 export function facts(list: [string, Child][], title: string, dense = false):
     HTMLElement {
   return h('dl', {class: dense ? 'facts dense' : 'facts', 'aria-label': title},
-    list.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
+    list.map(([name, value]) => {
+      const shown = h('dd', {}, value);
+      // Long values take the room of two.
+      return h('div', {class: shown.textContent!.length > 28 ? 'long' : null}, h('dt', {}, name), shown);
+    }));
 }
 
 // The counters of a device's health that this honed keeps.

@@ -80,3 +80,8 @@ export function geoMean(values: ArrayLike<number>): number | null {
   for (let i = 0; i < values.length; i++) sum += Math.log(values[i]);
   return Math.exp(sum / values.length);
 }
+
+// Names of modelled devices say so; where a badge does, once is enough.
+export function deviceName(name: string): string {
+  return name.replace(/ \(MODELLED\)$/, '');
+}

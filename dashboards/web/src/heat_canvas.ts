@@ -169,9 +169,13 @@ export class HeatCanvas {
         if (grid.winner[this.cols[slot]] !== row) continue;
         const x = left + slot * cell;
         const y = headHeight + position * rowHeight - scroll;
+        // Two rings, so that the outline shows on paper and on any cell.
         c.lineWidth = 2;
-        c.strokeStyle = colours.dark ? '#ffffff' : '#000000';
-        c.strokeRect(x + 0.5, y + 0.5, cell - 1, rowHeight - 1);
+        c.strokeStyle = colours.ink;
+        c.strokeRect(x, y, cell - 1, rowHeight - 1);
+        c.lineWidth = 1;
+        c.strokeStyle = colours.dark ? '#000000' : '#ffffff';
+        c.strokeRect(x + 1.5, y + 1.5, cell - 4, rowHeight - 4);
       }
     }
     c.restore();

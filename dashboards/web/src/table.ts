@@ -1,6 +1,7 @@
 // Tables of numbers: sortable, paged, and the source of every CSV. A chart's
 // data table holds exactly what the chart draws.
 import {download, h, interaction, replace, type Child} from './dom';
+import {sortByKey} from './sort';
 
 export type Cell = string | number | boolean | null | undefined;
 
@@ -10,6 +11,8 @@ export interface Column {
   // The heading people see.
   name: string;
   value: (row: number) => Cell;
+  // What rows are sorted by, unless by the value.
+  order?: (row: number) => Cell;
   // What people see of the value; the value itself unless given.
   show?: (row: number) => Child;
   // A longer explanation of the heading.
@@ -64,12 +67,37 @@ export function csvButton(data: () => Data, what: string): HTMLButtonElement {
   }, 'CSV');
 }
 
-function compare(a: Cell, b: Cell): number {
-  const missing = (value: Cell) =>
-    value === null || value === undefined || (typeof value === 'number' && Number.isNaN(value));
-  if (missing(a) || missing(b)) return missing(a) ? (missing(b) ? 0 : 2) : -2;
-  if (typeof a === 'number' && typeof b === 'number') return a - b;
-  return String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0;
+// Numbers that order the rows as the column's values do; NaN where there is no
+// value. Equal strings are compared once: there are few distinct ones.
+function sortKeys(column: Column, rows: number): Float64Array {
+  const keys = new Float64Array(rows);
+  const texts: string[] = [];
+  const numberOf = new Map<string, number>();
+  const textOf = new Int32Array(rows).fill(-1);
+  const value = column.order ?? column.value;
+  for (let row = 0; row < rows; row++) {
+    const cell = value(row);
+    if (typeof cell === 'number') {
+      keys[row] = cell;
+    } else if (cell === null || cell === undefined || cell === '') {
+      keys[row] = NaN;
+    } else {
+      const text = String(cell);
+      let number = numberOf.get(text);
+      if (number === undefined) {
+        number = texts.push(text) - 1;
+        numberOf.set(text, number);
+      }
+      textOf[row] = number;
+    }
+  }
+  if (texts.length > 0) {
+    const rank = new Float64Array(texts.length);
+    [...texts.keys()].sort((a, b) => (texts[a] < texts[b] ? -1 : 1))
+      .forEach((number, at) => { rank[number] = at; });
+    for (let row = 0; row < rows; row++) if (textOf[row] >= 0) keys[row] = rank[textOf[row]];
+  }
+  return keys;
 }
 
 export interface TableOptions {
@@ -102,13 +130,13 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
   const sort = () => {
     const column = columns.find((one) => one.key === sortKey);
     if (!column) return;
-    const keys = Array.from({length: data.rows}, (_, row) => column.value(row));
-    const sign = descending ? -1 : 1;
-    order.sort((a, b) => {
-      const by = compare(keys[a], keys[b]);
-      // Missing values (±2) come last in both directions.
-      return (Math.abs(by) === 2 ? -by : by * sign) || a - b;
-    });
+    const keys = sortKeys(column, data.rows);
+    // Rows without a value come last in both directions.
+    for (let row = 0; row < data.rows; row++) {
+      keys[row] = Number.isNaN(keys[row]) ? Infinity : descending ? -keys[row] : keys[row];
+    }
+    order.sort();
+    sortByKey(order, keys);
   };
 
   const body = h('tbody');

@@ -58,6 +58,10 @@ class FakeService final : public v1::TuningService::Service {
     absl::MutexLock lock(&mutex_);
     return audits_;
   }
+  std::vector<v1::RecheckTablesRequest> rechecks() {
+    absl::MutexLock lock(&mutex_);
+    return rechecks_;
+  }
   std::vector<std::string> cancelled() {
     absl::MutexLock lock(&mutex_);
     return cancelled_;
@@ -209,6 +213,65 @@ class FakeService final : public v1::TuningService::Service {
     report->set_flips(1);
     report->set_flip_pairs(1);
     report->set_flips_that_matter(1);
+    out->Write(event);
+    return grpc::Status::OK;
+  }
+
+  // A report on two tables: one is kept, one is slow at its only M.
+  grpc::Status RecheckTables(
+      grpc::ServerContext*, const v1::RecheckTablesRequest* in,
+      grpc::ServerWriter<v1::RecheckTablesResponse>* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    {
+      absl::MutexLock lock(&mutex_);
+      rechecks_.push_back(*in);
+    }
+    v1::RecheckTablesResponse event;
+    event.mutable_accepted()->set_tune_id(in->request_id());
+    out->Write(event);
+    event.mutable_progress()->set_phase(v1::TUNE_PHASE_RECHECK);
+    event.mutable_progress()->set_total(2);
+    out->Write(event);
+    v1::RecheckReport* report = event.mutable_result();
+    *report->mutable_device() = ToProto(device_);
+    report->mutable_protocol()->set_timer("model");
+    report->set_seed(in->seed());
+    report->set_confidence(0.95);
+    report->set_keys(2);
+    report->set_failed(1);
+    report->set_median_regret(0.031);
+    report->set_largest_regret(0.05);
+    report->set_regret_limit(0.01);
+    report->set_report_only(in->report_only());
+    for (const bool slow : {false, true}) {
+      v1::RecheckedTable* table = report->add_tables();
+      Problem problem;
+      problem.layer.n = slow ? 2048 : 1024;
+      problem.layer.k = 512;
+      *table->mutable_problem() = ToProto(problem);
+      table->add_soft_differences("driver 590.1 here, 580.65 measured");
+      table->set_planned(1);
+      table->set_verdict(slow ? v1::RECHECK_VERDICT_RETUNE
+                              : v1::RECHECK_VERDICT_KEPT);
+      if (slow) {
+        table->set_median_regret(0.05);
+        table->set_retune_id("the-retune");
+      }
+      v1::RecheckPoint* point = table->add_points();
+      point->set_m(16);
+      point->set_served_config("the served");
+      point->set_best_config("the best");
+      point->set_best_ns(10000);
+      if (slow) {
+        point->set_served_ns(10500);
+        point->mutable_regret()->set_ratio(1.05);
+        point->mutable_regret()->set_low(1.04);
+        point->mutable_regret()->set_high(1.06);
+        point->mutable_regret()->set_rounds(25);
+      } else {
+        point->set_failure("fault: illegal address");
+      }
+    }
     out->Write(event);
     return grpc::Status::OK;
   }
@@ -370,6 +433,7 @@ class FakeService final : public v1::TuningService::Service {
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::TuneLayerRequest> requests_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::AuditLayerRequest> audits_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::RecheckTablesRequest> rechecks_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ReportTrafficRequest> reports_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::string imported_ ABSL_GUARDED_BY(mutex_);

@@ -2,7 +2,7 @@
 import {get, type Coverage} from '../api';
 import {axis, chart} from '../chart';
 import type {Ctx} from '../context';
-import {h, replace} from '../dom';
+import {field, h, replace} from '../dom';
 import {count, percent} from '../format';
 import {badge, panel} from '../panel';
 import {href} from '../route';
@@ -45,7 +45,7 @@ export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
   }}, ['', '2', '4', '8'].map((value) => h('option', {value, selected: value === tp},
     value ? `${value} ranks` : 'none')));
   replace(root,
-    h('div', {class: 'controls'}, h('label', {}, 'Tensor parallelism', ranks)),
+    h('div', {class: 'controls'}, field('Tensor parallelism', ranks)),
     models.length > 0 && chart({
       name: 'coverage', title: 'Layers with a table', modelled: cls.modelled,
       subject: `${cls.name} · honed ${ctx.status.version}`, height: 64 + 34 * models.length,

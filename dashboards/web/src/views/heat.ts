@@ -2,17 +2,19 @@
 import {get, getTable, type TrialsAnswer} from '../api';
 import {parseConfig} from '../config';
 import type {Ctx} from '../context';
-import {h, interaction, replace} from '../dom';
+import {field, h, interaction, replace} from '../dom';
 import {count, interval, ratio, usUnit, words} from '../format';
 import {HeatCanvas} from '../heat_canvas';
 import {heatClasses, outcomeLetters} from '../heat_colours';
-import {panel} from '../panel';
+import {panel, scope} from '../panel';
 import {href, note} from '../route';
+import {sortByKey} from '../sort';
 import type {Data} from '../table';
 import {onTheme} from '../theme';
 import {indexOfId, toColumns, toGrid, type Grid} from '../trials';
 
-const pngRows = 2000;
+// Canvases of browsers end at some 32,000 pixels.
+const pngRows = 850;
 
 const sorts: Record<string, {name: string; key: (g: Grid, row: number) => number | string}> = {
   wins: {name: 'wins, then mean', key: (g, row) => -g.wins[row] * 1e6 + (g.meanRatio[row] || 1e5)},
@@ -38,7 +40,8 @@ function order(g: Grid, rows: Uint32Array, sort: string): Uint32Array {
     const value = key(row) as number;
     keys[row] = Number.isNaN(value) ? Infinity : value;
   }
-  return rows.sort((a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : a - b));
+  sortByKey(rows, keys);
+  return rows;
 }
 
 export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
@@ -177,7 +180,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     const control = h('select', {
       onchange: (event: Event) => change('heat.filter', event, {[key]: control.value}),
     }, options.map(([value, text]) => h('option', {value, selected: value === state[key]}, text)));
-    return h('label', {}, name, control);
+    return field(name, control);
   };
   const columnOption = h('option', {value: 'column', disabled: true}, 'one M: click its number');
   const sortSelect = h('select', {
@@ -245,14 +248,15 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
         words(name))));
 
   const section: HTMLElement | undefined = panel({
-    title: 'Config × M', modelled: answer.modelled, data, alternative: true,
-    subject: ctx.subject(), png: () => heat.image(pngRows),
+    title: 'Config × M', modelled: answer.modelled, data, alternative: true, tools: say,
+    subject: () => ctx.subject() + (shown.length > pngRows ?
+      ` · the first ${count(pngRows)} of ${count(shown.length)} configs` : ''),
+    png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
-      `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}` +
-      `${answer.other_protocols ? `; ${count(answer.other_protocols)} trials of others are left out` : ''}.`,
+      `Of several trials, the one with most samples speaks. ${scope(answer)}`,
   },
   h('div', {class: 'controls'},
-    h('label', {}, 'Sort', sortSelect),
+    field('Sort', sortSelect),
     select('Engine', 'engine', [['', 'all'], ...engines.map((e): [string, string] => [e, e])]),
     select('Tile', 'tile', [['', 'all'], ...tiles.map((t): [string, string] => [t, t])]),
     select('Show', 'only', [['', 'all configs'], ['winners', 'winners'],
@@ -260,7 +264,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
       ...happened.map((o): [string, string] => [`outcome:${o}`, `with ${words(o)}`])]),
     ladder.length < all.length && select('M', 'cols', [
       ['', `${ladder.length} of the ladder`], ['all', `all ${all.length}, probes too`]]),
-    h('label', {}, 'Text', text), say),
+    field('Text', text)),
   legend, heat.element, readout, spoken);
   replace(root, section);
   draw();

@@ -3,7 +3,7 @@ import type {Status} from '../api';
 import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
 import {facts, healthCounts} from '../facts';
-import {bytes, count, fixed, ratio, short, time} from '../format';
+import {bytes, count, deviceName, fixed, ratio, short, time} from '../format';
 import {jobsData} from '../jobs';
 import {badge, modelledBadge, panel, tableBadges} from '../panel';
 import {href} from '../route';
@@ -14,7 +14,7 @@ function deviceFacts(status: Status): HTMLElement {
   const list: [string, Child][] = [];
   if (device) {
     list.push(
-      ['device', [device.name, device.modelled && modelledBadge()]],
+      ['device', [`${deviceName(device.name)} `, device.modelled && modelledBadge()]],
       ['uuid', h('span', {class: 'mono'}, device.uuid || '–')],
       ['driver', device.driver || '–'], ['VBIOS', device.vbios || '–'],
       ['SMs', count(device.sm_count)],
@@ -99,24 +99,16 @@ export async function overviewView(ctx: Ctx, root: HTMLElement): Promise<void> {
   };
   live(ctx.status);
   ctx.onStatus(live);
-  const {revision} = ctx.status;
-  const fresh = h('p', {class: 'note', role: 'status'});
-  ctx.onStatus((status) => {
-    if (status.revision === revision || fresh.childElementCount > 0) return;
-    replace(fresh, `Revision ${status.revision} has been published. `,
-      h('button', {type: 'button', class: 'tool', onclick: () =>
-        dispatchEvent(new HashChangeEvent('hashchange'))}, 'Show it'));
-  });
   replace(root,
     panel({title: 'Device', modelled: ctx.status.device?.modelled}, device),
     panel({title: 'Jobs', data: () => jobsData(latest.device?.class, latest.jobs),
       note: 'Live, every 2 seconds while the page is in view.'}, jobs),
     ctx.cls && panel({
-      title: `Problems on ${ctx.cls.name}`, modelled: ctx.cls.modelled,
+      title: `Problems on ${deviceName(ctx.cls.name)}`, modelled: ctx.cls.modelled,
       data: () => problemsData(ctx),
       note: `${count(ctx.cls.trials)} trials, ${count(ctx.cls.tables)} tables, sm_${ctx.cls.sm_arch}, ` +
         `${ctx.cls.sm_count} SMs.`,
-    }, fresh, dataTable(problemsData(ctx), {
+    }, dataTable(problemsData(ctx), {
       caption: 'Problems', hideCaption: true,
       empty: 'Nothing has been tuned yet. Try: hone tune --n 8192 --k 8192 --b int4 --group 128',
     })));

@@ -1,9 +1,9 @@
 // The same problem, M and config under another driver, toolkit or kernel.
 import {get, type Measured, type Regressions} from '../api';
-import {axis, chart} from '../chart';
+import {axis, chart, errorBars} from '../chart';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
-import {h, interaction, replace} from '../dom';
+import {field, h, interaction, replace} from '../dom';
 import {count, interval, ratio, short, time, us, usUnit} from '../format';
 import {badge, panel} from '../panel';
 import {href, note} from '../route';
@@ -90,7 +90,8 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
       describe: `${rows.length} comparisons; ${slower} slower and ${faster} faster beyond a tie.`,
       note: `${count(all.length)} comparisons` +
         `${(answer.rows_found ?? 0) > all.length ? ` of ${count(answer.rows_found)}` : ''}, slowest first; ${count(slower)} slower and ` +
-        `${count(faster)} faster than a tie (max(1 %, 64 ns)) explains.`,
+        `${count(faster)} faster than a tie (max(1 %, 64 ns)) explains.` +
+        (rows.length <= 200 ? ' Bars: the ends of both intervals, after over before.' : ''),
       legend: [{name: 'slower', mark: 'badmark'}, {name: 'faster', mark: 'third'},
         {name: 'tie', mark: 'trials'}],
       data,
@@ -105,7 +106,12 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
             itemStyle: {color: row.beyond_tie ? (row.ratio > 1 ? colours.bad : colours.third) :
               colours.trials}})),
           markLine: {symbol: 'none', silent: true, label: {show: false},
-            data: [{yAxis: 1, lineStyle: {color: colours.ink, type: 'solid', width: 1}}]}}],
+            data: [{yAxis: 1, lineStyle: {color: colours.ink, type: 'solid', width: 1}}]}},
+        // Bars that touch would only be noise.
+        ...(rows.length <= 200 ? [errorBars('interval', rows.map((row, i) => [i + 1,
+          (row.after.low_ns ?? row.after.median_ns) / (row.before.high_ns ?? row.before.median_ns),
+          (row.after.high_ns ?? row.after.median_ns) / (row.before.low_ns ?? row.before.median_ns)]),
+        colours.trials, 0, 2)] : [])],
       }),
       stops: {
         count: rows.length, x: (i) => i + 1, y: (i) => rows[i].ratio, href: link,
@@ -125,6 +131,6 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
       draw();
     })});
   draw();
-  replace(root, h('div', {class: 'controls'}, h('label', {}, box, 'only beyond a tie')), content,
+  replace(root, h('div', {class: 'controls'}, field('only beyond a tie', box)), content,
     versionPanel);
 }

@@ -4,7 +4,8 @@ import {chart, log10Axis, type LegendItem} from '../chart';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
 import {h, replace} from '../dom';
-import {count, fixed, percent, us, usUnit} from '../format';
+import {count, fixed, interval, percent, us, usUnit} from '../format';
+import {scope} from '../panel';
 import {href, note} from '../route';
 import {toColumns, toGrid} from '../trials';
 
@@ -35,7 +36,8 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
 
   // All points: tuned, default, then trials. Series by number.
   const names = ['tuned', 'default', 'trials'];
-  const rows: {series: number; m: number; ns: number; config: string; trial: number}[] = [];
+  const rows: {series: number; m: number; ns: number; config: string; trial: number;
+    low: number | null; high: number | null; samples: number}[] = [];
   const configRow = new Map(answer.configs.map((text, row) => [text, row]));
   for (const entry of table?.entries ?? []) {
     for (const one of entry.evidence) {
@@ -43,9 +45,11 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
       const col = grid.ms.indexOf(one.m);
       const row = configRow.get(entry.config);
       const trial = row === undefined || col < 0 ? -1 : grid.trial[row * grid.cols + col];
-      rows.push({series: 0, m: one.m, ns: one.median_ns, config: entry.config, trial});
+      rows.push({series: 0, m: one.m, ns: one.median_ns, config: entry.config, trial,
+        low: one.low_ns, high: one.high_ns, samples: one.samples});
       if (one.default_median_ns) {
-        rows.push({series: 1, m: one.m, ns: one.default_median_ns, config: '', trial: -1});
+        rows.push({series: 1, m: one.m, ns: one.default_median_ns, config: '', trial: -1,
+          low: null, high: null, samples: 0});
       }
     }
   }
@@ -62,6 +66,13 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const nsOf = (i: number) => (i < rows.length ? rows[i].ns : t.median[timed[i - rows.length]]);
   const configOf = (i: number) => (i < rows.length ? rows[i].config :
     answer.configs[t.config[timed[i - rows.length]]]);
+  // How sure the median is, in words.
+  const spread = (i: number) => {
+    const at = timed[i - rows.length];
+    const [low, high, samples] = i < rows.length ?
+      [rows[i].low, rows[i].high, rows[i].samples] : [t.low[at], t.high[at], t.samples[at]];
+    return samples > 0 ? ` (${interval(low, high)}), ${samples} samples` : ' (interval not stored)';
+  };
   const intensityOf = (i: number) => {
     const point = points.get(mOf(i))!;
     return point.operations / point.bytes;
@@ -71,11 +82,6 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   for (let i = 0; i < total; i++) {
     x[i] = intensityOf(i);
     y[i] = points.get(mOf(i))!.operations / nsOf(i) / 1000;
-  }
-  const flat = new Float32Array(2 * timedCount);
-  for (let i = 0; i < timedCount; i++) {
-    flat[2 * i] = Math.log10(x[rows.length + i]);
-    flat[2 * i + 1] = Math.log10(y[rows.length + i]);
   }
   const hidden = new Set((ctx.route.params.get('hide') ?? '').split(',').filter(Boolean));
   const visible = () => {
@@ -97,6 +103,22 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   for (let i = 0; i < total; i++) least = Math.min(least, y[i]);
   const bottom = Math.min(least, bandwidth * low / 1000) / 1.3;
 
+  // Trials that fall on the same half pixel are drawn once.
+  const steps = 1200;
+  const taken = new Uint8Array(grid.cols * (steps + 1));
+  const colOf = new Map(Array.from(grid.ms, (m, col) => [m, col]));
+  const flat: number[] = [];
+  const span = Math.log10(rate / 1000 * 1.5 / bottom);
+  for (let i = rows.length; i < total; i++) {
+    const height = Math.log10(y[i]);
+    const step = Math.round((height - Math.log10(bottom)) / span * steps);
+    const at = colOf.get(mOf(i))! * (steps + 1) + Math.max(0, Math.min(steps, step));
+    if (taken[at]) continue;
+    taken[at] = 1;
+    flat.push(Math.log10(x[i]), height);
+  }
+  const drawn = Float32Array.from(flat);
+
   const legend: LegendItem[] = [
     ...(table ? [{name: 'tuned', mark: 'tuned', series: 'tuned'},
       {name: 'default', mark: 'other', series: 'default'}] : []),
@@ -109,7 +131,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
     describe: `${count(total)} points; memory ceiling ${fixed(bandwidth, 0)} GB/s, MMA ceiling ` +
       `${fixed(rate / 1000, 0)} tera-operations per second.`,
     note: 'Operations and bytes of the product, each byte once. One column of points per M. ' +
-      'Points of tuned and default are the table\'s evidence.',
+      `Points of tuned and default are the table's evidence. ${scope(answer)}`,
     height: Math.max(380, Math.min(640, innerHeight - 240)), signal: ctx.signal, legend,
     hiddenAtFirst: [...hidden],
     onLegend: (now) => {
@@ -153,7 +175,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
         xAxis: log10Axis(colours, 'operations / byte', low, high, {splitLine: {show: false}}),
         yAxis: log10Axis(colours, 'tera-operations / s', bottom, rate / 1000 * 1.5, {nameGap: 44}),
         series: [
-          {name: 'trials', type: 'scatter', data: flat, dimensions: ['x', 'y'], symbolSize: 3,
+          {name: 'trials', type: 'scatter', data: drawn, dimensions: ['x', 'y'], symbolSize: 3,
             large: true, largeThreshold: 1000, progressive: 0,
             itemStyle: {color: colours.trials, opacity: 0.6}, silent: true},
           ceiling('roof', line(rate), 'solid'),
@@ -172,7 +194,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
         `${['tuned', 'default', 'trial'][series(i)]} at M = ${mOf(i)}`,
         `${fixed(y[i], 2)} T/s, ${percent(y[i] * 1000 / roof(x[i]))} of the roof ` +
           `(${bandwidth * x[i] < rate ? 'memory' : 'MMA'})`,
-        `${usUnit(nsOf(i))}, ${fixed(x[i], 1)} operations / byte`,
+        usUnit(nsOf(i)) + spread(i), `${fixed(x[i], 1)} operations / byte`,
         ...(configOf(i) ? [shortConfig(configOf(i))] : []),
       ],
     },

@@ -4,7 +4,7 @@ import {axis, axisOfM, chart, errorBars} from '../chart';
 import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
 import {facts} from '../facts';
-import {bytes, count, fixed, interval, ratio, short, time, us, usUnit, words} from '../format';
+import {bytes, count, deviceName, fixed, interval, ratio, short, time, us, usUnit, words} from '../format';
 import {badge, modelledBadge, panel} from '../panel';
 import {href} from '../route';
 import {indexOfId, toColumns, toGrid} from '../trials';
@@ -24,7 +24,7 @@ function head(trial: Trial, low: number | null, high: number | null): HTMLElemen
     ['worst error / tolerance', fixed(trial.worst_ratio, 4)],
     ['protocol', trial.protocol], ['made', time(trial.unix_us)],
     ['session', hash(trial.session)],
-    ['device', [trial.device.name, trial.device.modelled && modelledBadge()]],
+    ['device', [`${deviceName(trial.device.name)} `, trial.device.modelled && modelledBadge()]],
     ['driver', trial.device.driver || '–'],
   ];
   if (trial.detail) list.push(['detail', trial.detail]);
