@@ -15,7 +15,7 @@ const labelColumns: {name: string; chars: number; of: (c: Config) => string}[] =
   {name: 'splt', chars: 5, of: (c) => c.split},
   {name: 'clu', chars: 4, of: (c) => c.cluster},
   {name: 'load', chars: 5, of: (c) => c.loads},
-  {name: 'more', chars: 11, of: (c) => c.rest},
+  {name: 'more', chars: 14, of: (c) => c.rest},
 ];
 const labelChars = labelColumns.reduce((sum, column) => sum + column.chars, 0);
 
