@@ -28,6 +28,21 @@ target_include_directories(hone_cuda_headers SYSTEM INTERFACE
 if(HONE_SERVICE)
   find_package(Protobuf REQUIRED)
   find_package(gRPC REQUIRED CONFIG)
+  find_package(ZLIB REQUIRED)
+  find_path(HONE_MICROHTTPD_INCLUDE_DIR microhttpd.h REQUIRED)
+  # Shared in the static build too: Debian has no archive of all that it needs.
+  find_library(HONE_MICROHTTPD_LIBRARY libmicrohttpd.so REQUIRED)
+  add_library(hone_microhttpd INTERFACE)
+  target_include_directories(hone_microhttpd SYSTEM INTERFACE
+    ${HONE_MICROHTTPD_INCLUDE_DIR})
+  target_link_libraries(hone_microhttpd INTERFACE ${HONE_MICROHTTPD_LIBRARY})
+  # Shared too: Debian has no archive. Its package file wants CURL and civetweb, which the core does not need.
+  find_path(HONE_PROMETHEUS_INCLUDE_DIR prometheus/text_serializer.h REQUIRED)
+  find_library(HONE_PROMETHEUS_LIBRARY libprometheus-cpp-core.so REQUIRED)
+  add_library(hone_prometheus INTERFACE)
+  target_include_directories(hone_prometheus SYSTEM INTERFACE
+    ${HONE_PROMETHEUS_INCLUDE_DIR})
+  target_link_libraries(hone_prometheus INTERFACE ${HONE_PROMETHEUS_LIBRARY})
 endif()
 if(HONE_TESTS)
   find_package(GTest REQUIRED)

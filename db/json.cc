@@ -13,35 +13,6 @@ namespace {
 
 constexpr absl::string_view kHex = "0123456789abcdef";
 
-void WriteString(absl::string_view text, std::string& out) {
-  out.push_back('"');
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out.append("\\\"");
-        break;
-      case '\\':
-        out.append("\\\\");
-        break;
-      case '\n':
-        out.append("\\n");
-        break;
-      case '\t':
-        out.append("\\t");
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out.append("\\u00");
-          out.push_back(kHex[static_cast<size_t>(c) >> 4]);
-          out.push_back(kHex[static_cast<size_t>(c) & 15]);
-        } else {
-          out.push_back(c);
-        }
-    }
-  }
-  out.push_back('"');
-}
-
 void Write(Json& json, std::string& out) {
   std::visit(
       [&out](auto& value) {
@@ -53,7 +24,7 @@ void Write(Json& json, std::string& out) {
         } else if constexpr (std::is_same_v<T, double>) {
           out.append(DoubleText(value));
         } else if constexpr (std::is_same_v<T, std::string>) {
-          WriteString(value, out);
+          AppendJsonString(value, out);
         } else if constexpr (std::is_same_v<T, JsonArray>) {
           out.push_back('[');
           for (size_t i = 0; i < value.size(); ++i) {
@@ -68,7 +39,7 @@ void Write(Json& json, std::string& out) {
           out.push_back('{');
           for (size_t i = 0; i < value.size(); ++i) {
             if (i > 0) out.push_back(',');
-            WriteString(value[i].first, out);
+            AppendJsonString(value[i].first, out);
             out.push_back(':');
             Write(value[i].second, out);
           }
@@ -248,6 +219,35 @@ std::string WriteJson(Json json) {
 
 absl::StatusOr<Json> ReadJson(absl::string_view line) {
   return Parser(line).Parse();
+}
+
+void AppendJsonString(absl::string_view text, std::string& out) {
+  out.push_back('"');
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        out.append("\\\"");
+        break;
+      case '\\':
+        out.append("\\\\");
+        break;
+      case '\n':
+        out.append("\\n");
+        break;
+      case '\t':
+        out.append("\\t");
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          out.append("\\u00");
+          out.push_back(kHex[static_cast<size_t>(c) >> 4]);
+          out.push_back(kHex[static_cast<size_t>(c) & 15]);
+        } else {
+          out.push_back(c);
+        }
+    }
+  }
+  out.push_back('"');
 }
 
 std::string DoubleText(double value) {

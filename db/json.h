@@ -48,6 +48,9 @@ std::string WriteJson(Json json);
 // The opposite. InvalidArgument says what is wrong at which byte.
 absl::StatusOr<Json> ReadJson(absl::string_view line);
 
+// Appends the text as a JSON string; it must be UTF-8.
+void AppendJsonString(absl::string_view text, std::string& out);
+
 // Shortest decimal text that reads back as `value`, which must be finite.
 std::string DoubleText(double value);
 

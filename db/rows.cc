@@ -30,14 +30,50 @@ absl::StatusOr<int64_t> Intern(sqlite::Database& database,
   return row.InsertInto(database, table);
 }
 
-constexpr size_t kSampleBytes = 20;
-
 // Little-endian, as every machine that Hone runs on.
 template <typename T>
 void AppendBytes(T value, std::string& out) {
   char bytes[sizeof(T)];
   std::memcpy(bytes, &value, sizeof(T));
   out.append(bytes, sizeof(T));
+}
+
+// SELECT list of the trial table under the alias t with its config as c and its
+// kernel as k, for ReadFields().
+std::string TrialFields() {
+  return absl::StrCat(
+      "t.m, c.text, t.outcome, t.detail, t.gate, t.relative_norm,"
+      " t.worst_ratio, t.median_ns, t.session_id, t.unix_us, t.samples,"
+      " t.compile_ms, ",
+      KernelColumns());
+}
+
+absl::StatusOr<Trial> ReadFields(const sqlite::Statement& statement,
+                                 const Problem& problem) {
+  RowReader row(&statement);
+  Trial trial;
+  trial.problem = problem;
+  trial.m = row.Int();
+  absl::StatusOr<TuningConfig> config = TuningConfig::Parse(row.Text());
+  HONE_RETURN_IF_ERROR(Unreadable(config.status()));
+  trial.config = *config;
+  absl::StatusOr<Outcome> outcome = ParseOutcome(row.Text());
+  HONE_RETURN_IF_ERROR(Unreadable(outcome.status()));
+  trial.outcome = *outcome;
+  trial.detail = row.Text();
+  absl::StatusOr<GateKind> gate = ParseGateKind(row.Text());
+  HONE_RETURN_IF_ERROR(Unreadable(gate.status()));
+  trial.gate = *gate;
+  trial.error.relative_norm = row.Real();
+  trial.error.worst_ratio = row.Real();
+  trial.median_ns = row.Int();
+  trial.session_id = row.Text();
+  trial.unix_us = row.Int();
+  trial.samples = UnpackSamples(row.Blob());
+  const int64_t compile_ms = row.Int();
+  trial.compile = ReadKernel(row);
+  trial.compile.compile_ms = compile_ms;
+  return trial;
 }
 
 }  // namespace
@@ -193,6 +229,33 @@ absl::StatusOr<DeviceSpec> ReadDevice(sqlite::Database& database, int64_t id) {
   return device;
 }
 
+absl::StatusOr<int64_t> FindRow(sqlite::Database& database,
+                                absl::string_view table,
+                                absl::string_view hash) {
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement find,
+                        database.Prepare(absl::StrCat("SELECT id FROM ", table,
+                                                      " WHERE hash = ?")));
+  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(hash).Step());
+  return found ? find.Int(0) : 0;
+}
+
+absl::StatusOr<std::string> ReadText(sqlite::Database& database,
+                                     absl::string_view table,
+                                     absl::string_view column, int64_t id) {
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement find, database.Prepare(absl::StrCat(
+                                                    "SELECT ", column, " FROM ",
+                                                    table, " WHERE id = ?")));
+  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(id).Step());
+  if (!found) return absl::DataLossError(absl::StrCat("no ", table, " ", id));
+  return find.Text(0);
+}
+
+absl::StatusOr<Problem> ParseProblem(const std::string& text) {
+  absl::StatusOr<Problem> problem = Problem::Parse(text);
+  HONE_RETURN_IF_ERROR(Unreadable(problem.status()));
+  return problem;
+}
+
 const std::string& KernelColumns() {
   static const auto* list = [] {
     const CompileInfo any;
@@ -249,10 +312,7 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const Protocol& protocol,
                                               bool this_state_only) {
   static const auto* sql = new std::string(absl::StrCat(
-      "SELECT t.m, c.text, t.outcome, t.detail, t.gate, t.relative_norm,"
-      " t.worst_ratio, t.median_ns, t.session_id, t.unix_us, t.samples,"
-      " t.compile_ms, ",
-      KernelColumns(),
+      "SELECT ", TrialFields(),
       " FROM trial t JOIN config c ON c.id = t.config"
       " JOIN kernel k ON k.id = t.kernel"
       " JOIN device d ON d.id = t.device"
@@ -275,30 +335,20 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
   while (true) {
     HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
     if (!found) return trials;
-    RowReader row(&select);
-    Trial& trial = trials.emplace_back();
-    trial.problem = problem;
-    trial.m = row.Int();
-    absl::StatusOr<TuningConfig> config = TuningConfig::Parse(row.Text());
-    HONE_RETURN_IF_ERROR(Unreadable(config.status()));
-    trial.config = *config;
-    absl::StatusOr<Outcome> outcome = ParseOutcome(row.Text());
-    HONE_RETURN_IF_ERROR(Unreadable(outcome.status()));
-    trial.outcome = *outcome;
-    trial.detail = row.Text();
-    absl::StatusOr<GateKind> gate = ParseGateKind(row.Text());
-    HONE_RETURN_IF_ERROR(Unreadable(gate.status()));
-    trial.gate = *gate;
-    trial.error.relative_norm = row.Real();
-    trial.error.worst_ratio = row.Real();
-    trial.median_ns = row.Int();
-    trial.session_id = row.Text();
-    trial.unix_us = row.Int();
-    trial.samples = UnpackSamples(row.Blob());
-    const int64_t compile_ms = row.Int();
-    trial.compile = ReadKernel(row);
-    trial.compile.compile_ms = compile_ms;
+    HONE_ASSIGN_OR_RETURN(trials.emplace_back(), ReadFields(select, problem));
   }
+}
+
+absl::StatusOr<Trial> ReadTrial(sqlite::Database& database,
+                                const Problem& problem, int64_t id) {
+  static const auto* sql = new std::string(
+      absl::StrCat("SELECT ", TrialFields(),
+                   " FROM trial t JOIN config c ON c.id = t.config"
+                   " JOIN kernel k ON k.id = t.kernel WHERE t.id = ?"));
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement select, database.Prepare(*sql));
+  HONE_ASSIGN_OR_RETURN(const bool found, select.Bind(id).Step());
+  if (!found) return absl::NotFoundError(absl::StrCat("no trial ", id));
+  return ReadFields(select, problem);
 }
 
 }  // namespace hone

@@ -116,6 +116,16 @@ absl::StatusOr<int64_t> InternKernel(sqlite::Database& database,
                                      const CompileInfo& compile);
 
 absl::StatusOr<DeviceSpec> ReadDevice(sqlite::Database& database, int64_t id);
+// The row with this hash; 0, which no row has, when there is none.
+absl::StatusOr<int64_t> FindRow(sqlite::Database& database,
+                                absl::string_view table,
+                                absl::string_view hash);
+// DataLoss: no such row.
+absl::StatusOr<std::string> ReadText(sqlite::Database& database,
+                                     absl::string_view table,
+                                     absl::string_view column, int64_t id);
+// DataLoss: the text is no problem.
+absl::StatusOr<Problem> ParseProblem(const std::string& text);
 // SELECT list of the kernel table under the alias k, for ReadKernel().
 const std::string& KernelColumns();
 CompileInfo ReadKernel(RowReader& row);
@@ -132,7 +142,12 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const Protocol& protocol,
                                               bool this_state_only);
 
+// NotFound.
+absl::StatusOr<Trial> ReadTrial(sqlite::Database& database,
+                                const Problem& problem, int64_t id);
+
 // 20 bytes a sample, little-endian: duration_ns, sm_clock_khz, round.
+inline constexpr size_t kSampleBytes = 20;
 std::string PackSamples(const std::vector<Sample>& samples);
 std::vector<Sample> UnpackSamples(const std::string& bytes);
 

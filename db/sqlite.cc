@@ -161,6 +161,13 @@ std::string Statement::Blob(int column) const {
   const int size = sqlite3_column_bytes(statement_, column);
   return bytes == nullptr ? "" : std::string(bytes, static_cast<size_t>(size));
 }
+absl::string_view Statement::View(int column) const {
+  const auto* bytes =
+      static_cast<const char*>(sqlite3_column_blob(statement_, column));
+  const int size = sqlite3_column_bytes(statement_, column);
+  return bytes == nullptr ? absl::string_view()
+                          : absl::string_view(bytes, static_cast<size_t>(size));
+}
 bool Statement::IsNull(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
 }

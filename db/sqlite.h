@@ -54,6 +54,8 @@ class Statement {
   double Real(int column) const;
   std::string Text(int column) const;
   std::string Blob(int column) const;
+  // Of a text or blob, without a copy: good until the next Step().
+  absl::string_view View(int column) const;
   bool IsNull(int column) const;
 
  private:

@@ -27,15 +27,6 @@ constexpr int64_t kMaxPageSize = 1000;
 constexpr absl::string_view kSessionStatuses[] = {
     "running", "finished", "cancelled", "failed", "interrupted"};
 
-absl::StatusOr<SessionStatus> ParseSessionStatus(absl::string_view text) {
-  const auto* const end = std::end(kSessionStatuses);
-  const auto* const it = std::find(std::begin(kSessionStatuses), end, text);
-  if (it == end) {
-    return absl::DataLossError(absl::StrCat("session status ", text));
-  }
-  return static_cast<SessionStatus>(it - std::begin(kSessionStatuses));
-}
-
 // Where a list goes on: the revision of its first page, and the last table of
 // the page before.
 struct PagePosition {
@@ -85,6 +76,15 @@ absl::string_view ToString(Origin origin) {
 
 absl::string_view ToString(SessionStatus status) {
   return kSessionStatuses[static_cast<size_t>(status)];
+}
+
+absl::StatusOr<SessionStatus> ParseSessionStatus(absl::string_view text) {
+  const auto* const end = std::end(kSessionStatuses);
+  const auto* const it = std::find(std::begin(kSessionStatuses), end, text);
+  if (it == end) {
+    return absl::DataLossError(absl::StrCat("session status ", text));
+  }
+  return static_cast<SessionStatus>(it - std::begin(kSessionStatuses));
 }
 
 // ---- opening, writing, reading ----

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "db/files.h"
 #include "db/sqlite.h"
@@ -26,9 +27,22 @@
 #include "tuner/recheck_report.h"
 #include "tuner/regret_bound.h"
 #include "tuner/study.h"
+#include "tuner/traffic.h"
 #include "tuner/trial.h"
 
 namespace hone {
+
+// How much of traffic is kept.
+struct TrafficLimits {
+  // Problems, each on one device class: where one more comes, the eighth that
+  // weighs least is dropped.
+  size_t max_problems = 2048;
+  // M of a problem; rare ones are merged into the next above (MergeRare()).
+  size_t max_points = 512;
+  // How long a report is known by its id, and how many are at most.
+  absl::Duration known_for = absl::Hours(1);
+  int64_t max_known = 100'000;
+};
 
 struct StoreOptions {
   // Reads only: takes no lock, so it may run beside honed; writing is
@@ -36,6 +50,7 @@ struct StoreOptions {
   bool read_only = false;
   // Connections that read at the same time; more callers wait.
   int readers = 4;
+  TrafficLimits traffic = {};
 };
 
 enum class Origin : uint8_t {
@@ -126,6 +141,8 @@ enum class SessionStatus : uint8_t {
   kInterrupted,
 };
 absl::string_view ToString(SessionStatus status);
+// DataLoss: the text is none of theirs.
+absl::StatusOr<SessionStatus> ParseSessionStatus(absl::string_view text);
 
 struct SessionRecord {
   std::string id;
@@ -159,6 +176,29 @@ struct StoredStudy {
   std::vector<StoredStudyResult> results;
 };
 
+// Calls of one problem since its last report, by M; or, without calls, lookups
+// that missed.
+struct TrafficCount {
+  Problem problem;
+  DeviceSpec device;
+  std::vector<MWeight> calls;
+  double misses = 0;
+};
+
+// Counts decayed to the moment they were read.
+struct StoredTraffic {
+  int64_t id = 0;
+  Problem problem;
+  // The last of its class that was named.
+  DeviceSpec device;
+  // By rising M.
+  std::vector<MWeight> calls;
+  double misses = 0;
+  // 0: never.
+  int64_t reported_us = 0;
+  int64_t missed_us = 0;
+};
+
 struct ImportResult {
   int64_t tables_added = 0;
   // Already here, with exactly this content.
@@ -166,6 +206,8 @@ struct ImportResult {
   // The revision that published the added ones, or the current one.
   int64_t revision = 0;
 };
+
+class StoreSnapshot;
 
 // Thread-safe. Writes are serialized on one connection; each returns only when
 // its transaction is durable, and leaves nothing behind when it fails. Errors
@@ -269,6 +311,26 @@ class Store {
   // False when it was closed. NotFound: there is none.
   absl::StatusOr<bool> CloseStudy(absl::string_view id, int64_t unix_us);
   absl::StatusOr<StoredStudy> GetStudy(absl::string_view id) const;
+
+  // ---- traffic (store_traffic.cc) ----
+
+  // Adds a report's calls, all or none. False when a report of this id was
+  // counted before. AlreadyExists: one that said something else was.
+  absl::StatusOr<bool> RecordTraffic(absl::string_view report_id,
+                                     absl::Span<const TrafficCount> counts,
+                                     int64_t unix_us);
+  // Adds calls and misses that are nobody's report.
+  absl::Status AddTraffic(absl::Span<const TrafficCount> counts,
+                          int64_t unix_us);
+  // In the order first seen.
+  absl::StatusOr<std::vector<StoredTraffic>> Traffic(int64_t unix_us) const;
+
+  // ---- everything else, for people (db/browse.h) ----
+
+  // Runs `read` on one snapshot, which is of no use afterwards. Returns its
+  // error.
+  absl::Status Browse(
+      const std::function<absl::Status(const StoreSnapshot&)>& read) const;
 
   // ---- sessions ----
 

@@ -80,6 +80,8 @@ TEST(LayeringTest, ThirdPartyHeadersStayBehindOneFolder) {
   const std::vector<std::pair<std::regex, std::vector<std::string>>> homes = {
       {std::regex("sqlite3\\.h"), {"db/"}},
       {std::regex("grpc(pp|)/.*"), {"service/"}},
+      {std::regex("microhttpd\\.h"), {"service/http/"}},
+      {std::regex("prometheus/.*"), {"service/metrics/"}},
       {std::regex("nvrtc\\.h"), {"kernels/jit/"}},
       {std::regex("cuda\\.h"), {"kernels/launch/", "tuner/measure/"}},
       {std::regex("cupti.*"), {"tuner/measure/"}},

@@ -231,16 +231,30 @@ absl::StatusOr<size_t> AuditRun::ListKernels() {
   const size_t count = std::max(base, static_cast<size_t>(options_.kernels));
   HONE_ASSIGN_OR_RETURN(
       const CandidateSearch search,
-      CandidateSearch::Create(problem_, device_, options_.ladder));
+      CandidateSearch::Create(problem_, device_, options_.ladder,
+                              options_.within));
   const CandidatePool pool = search.First(
       configs_, static_cast<int>(base + (count - base) / 2), options_.seed);
   for (const TuningConfig& config : pool.configs) list(config);
   std::vector<TuningConfig> space =
       Enumerate(problem_, device_, options_.ladder.back());
   report_.space = static_cast<int64_t>(space.size());
+  std::erase_if(space, [&](const TuningConfig& config) {
+    return !options_.within.Contains(config);
+  });
+  report_.within = options_.within.ToString();
+  report_.within_configs = static_cast<int64_t>(space.size());
+  if (space.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("none of the ", report_.space,
+                     " legal configs lies within \"", report_.within, "\""));
+  }
   std::shuffle(space.begin(), space.end(), random_);
   for (const TuningConfig& config : space) {
-    if (configs_.size() >= count) break;
+    if (configs_.size() >= count && !listed.contains(config.ToString())) {
+      report_.exhaustive = false;
+      break;
+    }
     list(config);
   }
   kernel_of_.assign(configs_.size(), -1);
@@ -256,7 +270,7 @@ absl::Status AuditRun::TakeIn(CandidateCompiler& compiler, size_t first,
   while (waiting > 0) {
     HONE_RETURN_IF_ERROR(Cancelled());
     if (hooks_.now() >= start_ + options_.budget * kCompileShare) {
-      report_.complete = false;
+      report_.complete = report_.exhaustive = false;
       break;
     }
     std::optional<CompileQueue::Result> result =
@@ -339,7 +353,8 @@ absl::StatusOr<bool> AuditRun::TimeAll(
   };
   // No two rounds of an audit have the same number.
   run.first_round = next_round_;
-  next_round_ += rounds + 2 * options_.race.max_repeats +
+  next_round_ += rounds + options_.race.max_repeats +
+                 options_.race.max_disturbed +
                  static_cast<int32_t>(entrants.size());
   // A fixed number of rounds, whatever they show: the intervals rest on it.
   RaceOptions race = options_.race;

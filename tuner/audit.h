@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kernels/config/problem.h"
+#include "kernels/space/subspace.h"
 #include "tuner/audit_report.h"
 #include "tuner/candidate_compiler.h"
 #include "tuner/executor.h"
@@ -38,8 +39,11 @@ struct AuditOptions {
   // The set that the table is held against. It always has the kernels of the
   // table and of the tunes, and the heuristic defaults. Of what is left, half
   // are those that the analytic model expects most of, and half are drawn at
-  // random from all legal configs, which owes nothing to the model.
+  // random from all legal configs, which owes nothing to the model. With a
+  // subspace that has no more configs the comparison is exhaustive.
   int kernels = 200;
+  // Where both halves are taken from.
+  Subspace within;
   // For all of it. The tunes share half.
   absl::Duration budget = absl::Seconds(300);
   // Of the audit; tune i takes seed + 1 + i.
@@ -68,6 +72,7 @@ struct AuditHooks {
 // `compiler` may answer from a cache; `uncached` must compile, and does so for
 // the table's kernels. Errors are those of TuningSession::Run().
 // DeadlineExceeded: the budget ended before any M was measured.
+// InvalidArgument: no legal config lies within the subspace.
 absl::StatusOr<AuditReport> RunAudit(Executor& executor,
                                      CandidateCompiler& compiler,
                                      CandidateCompiler& uncached,

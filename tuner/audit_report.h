@@ -85,6 +85,9 @@ struct AuditReport {
   uint64_t seed = 0;
   double confidence = 0;
   int64_t space = 0;
+  std::string within;
+  int64_t within_configs = 0;
+  bool exhaustive = true;
   int64_t kernels = 0;
   int64_t failed = 0;
   int64_t screen_rounds = 0;

@@ -69,6 +69,18 @@ struct RoundResult {
   std::vector<std::string> interruptions;
 };
 
+// How a device has fared since its executor was made.
+struct ExecutorHealth {
+  // Workers started, the first included, and those of them that ended before
+  // the executor did, for whatever reason.
+  int64_t workers_started = 0;
+  int64_t workers_lost = 0;
+  // Fresh workers that did not pass the sentinel kernel.
+  int64_t sentinel_failures = 0;
+  // Why the device is in quarantine; empty while it is not.
+  std::string quarantine;
+};
+
 // Not thread-safe: one session uses an executor at a time.
 class Executor {
  public:
@@ -79,6 +91,8 @@ class Executor {
   // Unavailable when the device is in quarantine: nothing can be run on it.
   // Thread-safe.
   virtual absl::Status Usable() const { return absl::OkStatus(); }
+  // Thread-safe.
+  virtual ExecutorHealth health() const { return {}; }
 
   // Makes operands and references for a problem, at the largest M of the
   // session. Must precede Gate() and Round(). Drops earlier candidates.

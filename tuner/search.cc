@@ -54,20 +54,24 @@ std::vector<double> Best(size_t points,
 
 CandidateSearch::CandidateSearch(const Problem& problem,
                                  const DeviceSpec& device,
-                                 std::vector<int64_t> ladder)
+                                 std::vector<int64_t> ladder,
+                                 const Subspace& within)
     : problem_(problem),
       device_(device),
       ladder_(std::move(ladder)),
       space_(Enumerate(problem, device, ladder_.back())) {
+  std::erase_if(space_, [&](const TuningConfig& config) {
+    return !within.Contains(config);
+  });
   times_.reserve(space_.size());
   for (const TuningConfig& config : space_) times_.push_back(Predict(config));
 }
 
 absl::StatusOr<CandidateSearch> CandidateSearch::Create(
     const Problem& problem, const DeviceSpec& device,
-    std::vector<int64_t> ladder) {
+    std::vector<int64_t> ladder, const Subspace& within) {
   HONE_RETURN_IF_ERROR(CheckProblem(problem, device));
-  return CandidateSearch(problem, device, std::move(ladder));
+  return CandidateSearch(problem, device, std::move(ladder), within);
 }
 
 CandidateSearch::Times CandidateSearch::Predict(

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "kernels/space/subspace.h"
 #include "tuner/choose.h"
 #include "tuner/surrogate.h"
 
@@ -26,10 +27,12 @@ struct CandidatePool {
 // each config at each M. A value; its const functions are thread-safe.
 class CandidateSearch {
  public:
-  // Errors are those of CheckProblem().
+  // Only configs of `within`; the defaults and `extra` may lie outside. Errors
+  // are those of CheckProblem().
   static absl::StatusOr<CandidateSearch> Create(const Problem& problem,
                                                 const DeviceSpec& device,
-                                                std::vector<int64_t> ladder);
+                                                std::vector<int64_t> ladder,
+                                                const Subspace& within = {});
 
   // A pool of at most max_kernels configs (more only when the defaults and
   // `extra` alone are more). It holds, in this order:
@@ -54,7 +57,7 @@ class CandidateSearch {
   using Times = std::vector<double>;
 
   CandidateSearch(const Problem& problem, const DeviceSpec& device,
-                  std::vector<int64_t> ladder);
+                  std::vector<int64_t> ladder, const Subspace& within);
   Times Predict(const TuningConfig& config) const;
   // Appends configs to the pool until it has `limit`: those that serve most
   // ladder points by `times` (one per config of the space), where `served`

@@ -76,16 +76,20 @@ double Median(absl::Span<const double> values) {
   return MedianOfSorted(Sorted(values));
 }
 
+int64_t FixedMedianRank(int64_t count, double alpha) {
+  const std::vector<double> cdf = BinomialCdf(count);
+  // The largest k with P(fewer than k below the median) <= alpha / 2.
+  int64_t k = 0;
+  while (k < count / 2 && cdf[static_cast<size_t>(k)] <= alpha / 2) ++k;
+  return k;
+}
+
 MedianInterval FixedMedianInterval(absl::Span<const double> values,
                                    double alpha) {
   const std::vector<double> sorted = Sorted(values);
   const auto n = static_cast<int64_t>(sorted.size());
   MedianInterval result = {n, MedianOfSorted(sorted), -kInfinity, kInfinity};
-  const std::vector<double> cdf = BinomialCdf(n);
-  // The largest k with P(fewer than k below the median) <= alpha / 2.
-  int64_t k = 0;
-  while (k < n / 2 && cdf[static_cast<size_t>(k)] <= alpha / 2) ++k;
-  if (k > 0) {
+  if (const int64_t k = FixedMedianRank(n, alpha); k > 0) {
     result.low = sorted[static_cast<size_t>(k - 1)];
     result.high = sorted[static_cast<size_t>(n - k)];
   }

@@ -31,6 +31,9 @@ struct MedianInterval {
 // sample whose size did not depend on the data. 0 < alpha < 1.
 MedianInterval FixedMedianInterval(absl::Span<const double> values,
                                    double alpha);
+// Which order statistics that interval's bounds are: the rank-th smallest and
+// the rank-th largest of `count`; 0 without enough data.
+int64_t FixedMedianRank(int64_t count, double alpha);
 
 // A confidence sequence: intervals that hold at all sample sizes at once, so
 // that a race may look after every round and stop when it likes. Each side

@@ -39,6 +39,10 @@ struct NvmlMemory {
   unsigned long long used;
 };
 
+// nvmlClockType_t and nvmlTemperatureSensors_t.
+constexpr int kClockSm = 1;
+constexpr int kTemperatureGpu = 0;
+
 constexpr unsigned long long kSwPowerCap = 0x4;
 constexpr unsigned long long kHwSlowdown = 0x8;
 constexpr unsigned long long kSwThermalSlowdown = 0x20;
@@ -52,6 +56,7 @@ struct NvmlDevice::Library {
   NvmlReturn (*init)() = nullptr;
   NvmlReturn (*shutdown)() = nullptr;
   NvmlReturn (*by_bus_id)(const char*, void**) = nullptr;
+  NvmlReturn (*by_uuid)(const char*, void**) = nullptr;
   NvmlReturn (*driver_version)(char*, unsigned int) = nullptr;
   NvmlReturn (*vbios)(void*, char*, unsigned int) = nullptr;
   NvmlReturn (*power_limit)(void*, unsigned int*) = nullptr;
@@ -59,6 +64,9 @@ struct NvmlDevice::Library {
   NvmlReturn (*clock_events)(void*, unsigned long long*) = nullptr;
   NvmlReturn (*processes)(void*, unsigned int*, NvmlProcessInfo*) = nullptr;
   NvmlReturn (*memory)(void*, NvmlMemory*) = nullptr;
+  NvmlReturn (*clock)(void*, int type, unsigned int*) = nullptr;
+  NvmlReturn (*power)(void*, unsigned int*) = nullptr;
+  NvmlReturn (*temperature)(void*, int sensor, unsigned int*) = nullptr;
   bool initialized = false;
 
   ~Library() {
@@ -77,13 +85,14 @@ NvmlDevice::NvmlDevice(std::unique_ptr<Library> library, void* device)
     : library_(std::move(library)), device_(device) {}
 NvmlDevice::~NvmlDevice() = default;
 
-std::unique_ptr<NvmlDevice> NvmlDevice::Open(const std::string& pci_bus_id) {
+std::unique_ptr<NvmlDevice::Library> NvmlDevice::Load() {
   auto library = std::make_unique<Library>();
   library->handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library->handle == nullptr) return nullptr;
   if (!library->Find(library->init, "nvmlInit_v2") ||
       !library->Find(library->shutdown, "nvmlShutdown") ||
-      !library->Find(library->by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2")) {
+      !library->Find(library->by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2") ||
+      !library->Find(library->by_uuid, "nvmlDeviceGetHandleByUUID")) {
     return nullptr;
   }
   // The rest is optional: an older NVML lacks some of it.
@@ -98,8 +107,28 @@ std::unique_ptr<NvmlDevice> NvmlDevice::Open(const std::string& pci_bus_id) {
   }
   library->Find(library->processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   library->Find(library->memory, "nvmlDeviceGetMemoryInfo");
+  library->Find(library->clock, "nvmlDeviceGetClockInfo");
+  library->Find(library->power, "nvmlDeviceGetPowerUsage");
+  library->Find(library->temperature, "nvmlDeviceGetTemperature");
   if (library->init() != kNvmlSuccess) return nullptr;
   library->initialized = true;
+  return library;
+}
+
+std::unique_ptr<NvmlDevice> NvmlDevice::OpenByUuid(const std::string& uuid) {
+  std::unique_ptr<Library> library = Load();
+  void* device = nullptr;
+  if (library == nullptr ||
+      library->by_uuid(uuid.c_str(), &device) != kNvmlSuccess) {
+    return nullptr;
+  }
+  return std::unique_ptr<NvmlDevice>(
+      new NvmlDevice(std::move(library), device));
+}
+
+std::unique_ptr<NvmlDevice> NvmlDevice::Open(const std::string& pci_bus_id) {
+  std::unique_ptr<Library> library = Load();
+  if (library == nullptr) return nullptr;
   void* device = nullptr;
   if (library->by_bus_id(pci_bus_id.c_str(), &device) != kNvmlSuccess) {
     return nullptr;
@@ -164,6 +193,10 @@ std::optional<ClockEvents> NvmlDevice::CurrentClockEvents() const {
       (reasons & (kHwSlowdown | kSwThermalSlowdown | kHwThermalSlowdown |
                   kHwPowerBrakeSlowdown)) != 0;
   events.power_cap = (reasons & kSwPowerCap) != 0;
+  events.hardware = (reasons & kHwSlowdown) != 0;
+  events.hardware_thermal = (reasons & kHwThermalSlowdown) != 0;
+  events.power_brake = (reasons & kHwPowerBrakeSlowdown) != 0;
+  events.software_thermal = (reasons & kSwThermalSlowdown) != 0;
   return events;
 }
 
@@ -193,6 +226,34 @@ std::optional<int64_t> NvmlDevice::UsedMemory() const {
     return std::nullopt;
   }
   return static_cast<int64_t>(memory.used);
+}
+
+std::optional<int64_t> NvmlDevice::SmClock() const {
+  unsigned int mhz = 0;
+  if (library_->clock == nullptr ||
+      library_->clock(device_, kClockSm, &mhz) != kNvmlSuccess) {
+    return std::nullopt;
+  }
+  return mhz;
+}
+
+std::optional<int64_t> NvmlDevice::PowerDraw() const {
+  unsigned int milliwatts = 0;
+  if (library_->power == nullptr ||
+      library_->power(device_, &milliwatts) != kNvmlSuccess) {
+    return std::nullopt;
+  }
+  return milliwatts;
+}
+
+std::optional<int64_t> NvmlDevice::Temperature() const {
+  unsigned int celsius = 0;
+  if (library_->temperature == nullptr ||
+      library_->temperature(device_, kTemperatureGpu, &celsius) !=
+          kNvmlSuccess) {
+    return std::nullopt;
+  }
+  return celsius;
 }
 
 std::vector<int64_t> OthersThan(int64_t self, std::vector<int64_t> processes) {

@@ -19,6 +19,11 @@ struct ClockEvents {
   bool slowdown = false;
   // The software power cap: normal for large products, only recorded.
   bool power_cap = false;
+  // What the slowdown is due to.
+  bool hardware = false;  // any of the hardware's own, the next two included
+  bool hardware_thermal = false;
+  bool power_brake = false;
+  bool software_thermal = false;
 };
 
 // One GPU as NVML sees it. Thread-safe.
@@ -27,6 +32,8 @@ class NvmlDevice {
   // By PCI bus id ("0000:1b:00.0"). Null when NVML is missing or does not know
   // the device.
   static std::unique_ptr<NvmlDevice> Open(const std::string& pci_bus_id);
+  // The same by DeviceSpec::uuid, "GPU-..." or "MIG-...".
+  static std::unique_ptr<NvmlDevice> OpenByUuid(const std::string& uuid);
   ~NvmlDevice();
 
   NvmlDevice(const NvmlDevice&) = delete;
@@ -45,9 +52,16 @@ class NvmlDevice {
   std::optional<std::vector<int64_t>> ComputeProcesses() const;
   // Device memory in use, bytes.
   std::optional<int64_t> UsedMemory() const;
+  // MHz.
+  std::optional<int64_t> SmClock() const;
+  // Milliwatts.
+  std::optional<int64_t> PowerDraw() const;
+  // Of the GPU's die, degrees Celsius.
+  std::optional<int64_t> Temperature() const;
 
  private:
   struct Library;
+  static std::unique_ptr<Library> Load();
   NvmlDevice(std::unique_ptr<Library> library, void* device);
 
   std::unique_ptr<Library> library_;

@@ -259,8 +259,10 @@ int64_t EstimateRegisters(const Problem& problem, const TuningConfig& config) {
   if (problem.compute.accumulator == kFloat16) {
     // Partial sums, two values a register.
     accumulators += blocks * tokens * 2;
-  } else if (ScalesAfterMma(problem, config) && tokens > 4) {
-    // Partial sums of their own; few of them fit what is counted below.
+  } else if (ScalesAfterMma(problem, config) &&
+             (tokens > 4 || config.producer_b == Producer::kLdg)) {
+    // Partial sums of their own; few of them fit what is counted below, unless
+    // a stage is held as well.
     accumulators *= 2;
   }
   // Activations of two steps, weight words of a unit, one dequantized fragment,

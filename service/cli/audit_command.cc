@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/config/status_macros.h"
+#include "kernels/space/subspace.h"
 #include "service/cli/audit_report.h"
 #include "service/cli/command.h"
 #include "service/cli/connection.h"
@@ -17,6 +18,7 @@
 #include "service/cli/layer_flags.h"
 #include "service/cli/progress.h"
 #include "service/convert/config_convert.h"
+#include "service/convert/uuid.h"
 
 namespace hone {
 namespace {
@@ -37,6 +39,11 @@ absl::StatusOr<v1::AuditLayerRequest> RequestFromFlags(const ParsedArgs& args) {
   HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> kernels,
                         args.Int("kernels", 2, 2000));
   request.set_kernels(static_cast<int32_t>(kernels.value_or(0)));
+  request.set_within(args.Get("within"));
+  if (const absl::Status status = Subspace::Parse(request.within()).status();
+      !status.ok()) {
+    return UsageError(absl::StrCat("--within: ", status.message()));
+  }
   HONE_ASSIGN_OR_RETURN(const std::optional<int64_t> seed,
                         args.Int("seed", 1, int64_t{1} << 53));
   request.set_seed(static_cast<uint64_t>(seed.value_or(0)));
@@ -75,7 +82,7 @@ absl::Status FinishJson(const std::string& path, const v1::AuditReport& report,
 absl::Status RunAuditCommand(const Invocation& invocation) {
   const ParsedArgs& args = invocation.args;
   HONE_ASSIGN_OR_RETURN(v1::AuditLayerRequest request, RequestFromFlags(args));
-  request.set_request_id(NewRequestId());
+  request.set_request_id(NewUuid());
   std::optional<std::ofstream> file;
   if (args.Has("json")) {
     HONE_ASSIGN_OR_RETURN(file, OpenJson(args));
@@ -148,6 +155,11 @@ Command AuditCommand() {
   command.flags.push_back(
       {"kernels", "COUNT",
        "kernels to hold the table against, 2 to 2000; 200 unless given"});
+  command.flags.push_back(
+      {"within", "FIELD=VALUE|VALUE,...",
+       "take those kernels only from configs with these values, as "
+       "mma=wgmma,block_m=64|128; with as many --kernels as there are, all of "
+       "them"});
   command.flags.push_back({"seed", "SEED",
                            "of the audit; its tunes take the following ones; 1 "
                            "unless given"});

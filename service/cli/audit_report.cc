@@ -44,6 +44,17 @@ std::string Tunes(const v1::AuditReport& report) {
   return out;
 }
 
+// Of which part of the space, and whether all of that.
+std::string Within(const v1::AuditReport& report) {
+  std::string out;
+  if (!report.within().empty()) {
+    absl::StrAppend(&out, ", from the ", report.within_configs(), " with ",
+                    report.within());
+  }
+  if (report.exhaustive()) absl::StrAppend(&out, " (all of them)");
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> RenderAudit(const v1::AuditReport& report) {
@@ -56,10 +67,10 @@ absl::StatusOr<std::string> RenderAudit(const v1::AuditReport& report) {
       DescribeDevice(device),
       device.driver.empty() ? "" : absl::StrCat(", driver ", device.driver),
       "\nmethod  protocol ", FromProto(report.protocol()).ToString(),
-      "\n        ", report.kernels(), " of ", report.space(),
-      " legal kernels, ", report.failed(), " failed; ", report.screen_rounds(),
-      " rounds screen, ", report.choice_rounds(), " choose, ",
-      report.ratio_rounds(), " state ratios; intervals of ",
+      "\n        ", report.kernels(), " of ", report.space(), " legal kernels",
+      Within(report), ", ", report.failed(), " failed; ",
+      report.screen_rounds(), " rounds screen, ", report.choice_rounds(),
+      " choose, ", report.ratio_rounds(), " state ratios; intervals of ",
       absl::StrFormat("%.0f %%", 100 * report.confidence()), " each; seed ",
       report.seed(), "\ntable   ",
       report.revision() > 0

@@ -62,6 +62,7 @@ Command BenchCommand();
 Command ExplainCommand();
 Command AuditCommand();
 Command RecheckCommand();
+Command TrafficCommand();
 
 // Flags that start a job: --budget --max-kernels --retune --ladder.
 std::vector<Flag> TuneFlags();

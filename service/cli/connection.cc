@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <random>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -231,17 +230,6 @@ absl::StatusOr<RecheckOutcome> RunRecheck(
   if (status.ok())
     return absl::InternalError("the daemon ended the recheck without a result");
   return connection.ToStatus(status);
-}
-
-std::string NewRequestId() {
-  std::random_device random;
-  uint32_t words[4];
-  for (uint32_t& word : words) word = random();
-  // Version 4, variant 1.
-  return absl::StrFormat("%08x-%04x-4%03x-%04x-%04x%08x", words[0],
-                         words[1] >> 16, words[1] & 0xfff,
-                         0x8000 | (words[2] >> 16 & 0x3fff), words[2] & 0xffff,
-                         words[3]);
 }
 
 }  // namespace hone

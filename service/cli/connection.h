@@ -91,9 +91,6 @@ absl::StatusOr<RecheckOutcome> RunRecheck(
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::RecheckTablesResponse&)>& on_event);
 
-// A random UUID.
-std::string NewRequestId();
-
 }  // namespace hone
 
 #endif  // HONE_SERVICE_CLI_CONNECTION_H_

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kernels/config/status_macros.h"
+#include "service/models/layer_file.h"
 
 namespace hone {
 namespace {
@@ -98,7 +99,8 @@ std::vector<Flag> LayerFlags() {
       {"zero-point", "KIND", "none (default), integer or float"},
       {"scale-window", "",
        "the scales of each channel keep within the octaves that 8-bit "
-       "activations' type has room for (mxfp4 with float8 activations): faster"},
+       "activations' type has room for (mxfp4 with float8 activations): "
+       "faster"},
       {"bias", "", "the layer adds a bias"},
       {"batch-invariant", "",
        "a row of activations gives the same bits of output whatever rows it is "
@@ -114,24 +116,6 @@ bool HasLayerFlags(const ParsedArgs& args) {
     if (args.Has(flag.name)) return true;
   }
   return false;
-}
-
-Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
-                     int64_t group, bool bias) {
-  Problem problem;
-  problem.layer.n = n;
-  problem.layer.k = k;
-  problem.layer.a = a;
-  problem.layer.b = b;
-  const bool narrow = a.bits() < 16;
-  problem.layer.c = narrow ? kFloat16 : a;
-  problem.layer.b_scale_type = narrow ? kFloat16 : a;
-  problem.layer.a_scale = narrow ? InputScale::kToken : InputScale::kNone;
-  problem.layer.b_scale =
-      group == 0 ? ScaleGranularity::kChannel : ScaleGranularity::kGroup;
-  problem.layer.b_group = group;
-  problem.layer.bias = bias;
-  return problem;
 }
 
 absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args) {

@@ -21,13 +21,6 @@ bool HasLayerFlags(const ParsedArgs& args);
 // The problem that LayerFlags() describe. Usage errors name the flag.
 absl::StatusOr<Problem> ProblemFromFlags(const ParsedArgs& args);
 
-// A dense layer whose output, scales and activations share the type `a`, or
-// where that has less than 16 bits, whose output and scales are float16 and
-// whose activations have a scale per token; group 0 gives one scale of the
-// weights per channel. Not validated.
-Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
-                     int64_t group, bool bias);
-
 // --ladder=1,2,4, or another flag's list: rising, from 1, at most 256 points;
 // empty when not given.
 absl::StatusOr<std::vector<int64_t>> LadderFromFlags(

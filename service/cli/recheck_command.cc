@@ -19,6 +19,7 @@
 #include "service/cli/progress.h"
 #include "service/convert/config_convert.h"
 #include "service/convert/table_convert.h"
+#include "service/convert/uuid.h"
 
 namespace hone {
 namespace {
@@ -143,7 +144,7 @@ absl::Status RunRecheckCommand(const Invocation& invocation) {
   const ParsedArgs& args = invocation.args;
   HONE_ASSIGN_OR_RETURN(v1::RecheckTablesRequest request,
                         RequestFromFlags(args));
-  request.set_request_id(NewRequestId());
+  request.set_request_id(NewUuid());
   Connection connection(invocation.addresses[0]);
   auto progress = std::make_unique<Progress>(invocation.env.err,
                                              invocation.env.err_is_terminal);

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "hone/v1/tuning_service.pb.h"
-#include "service/cli/layer_file.h"
+#include "service/models/layer_file.h"
 #include "service/cli/progress.h"
 #include "service/convert/answer.h"
 

@@ -11,7 +11,6 @@
 #include "service/cli/command.h"
 #include "service/cli/format.h"
 #include "service/cli/json.h"
-#include "service/cli/layer_file.h"
 #include "service/cli/progress.h"
 #include "service/cli/sweep.h"
 #include "service/cli/tune_request.h"
@@ -146,9 +145,9 @@ absl::Status RunSweepCommand(const Invocation& invocation) {
                         TuneRequestFromFlags(args));
   std::vector<ModelLayer> layers;
   for (const std::string& path : args.positional()) {
-    HONE_ASSIGN_OR_RETURN(std::vector<ModelLayer> more,
-                          ReadLayerFile(path, options));
-    for (ModelLayer& layer : more) layers.push_back(std::move(layer));
+    absl::StatusOr<std::vector<ModelLayer>> more = ReadLayerFile(path, options);
+    if (!more.ok()) return UsageError(more.status().message());
+    for (ModelLayer& layer : *more) layers.push_back(std::move(layer));
   }
 
   auto progress = std::make_unique<Progress>(invocation.env.err,

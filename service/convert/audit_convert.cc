@@ -84,6 +84,9 @@ v1::AuditReport ToProto(const AuditReport& report) {
   out.set_seed(report.seed);
   out.set_confidence(report.confidence);
   out.set_space(report.space);
+  out.set_within(report.within);
+  out.set_within_configs(report.within_configs);
+  out.set_exhaustive(report.exhaustive);
   out.set_kernels(report.kernels);
   out.set_failed(report.failed);
   out.set_screen_rounds(report.screen_rounds);

@@ -1,5 +1,7 @@
-# Packs NAME.tar.gz in FOLDER: bin/, share/hone/models, LICENSE, README.md. The
-# same files give the same bytes.
+# Packs NAME.tar.gz in FOLDER: bin/, lib/, share/, LICENSE, README.md. The same
+# files give the same bytes. lib/ holds libmicrohttpd, prometheus-cpp and what they
+# need, of which Debian has no complete archives; everything else must be in the
+# binaries or on every node.
 if(NOT STATIC)
   message(FATAL_ERROR
     "The bundle needs a build with -DHONE_STATIC=ON (the preset 'release'); "
@@ -7,7 +9,9 @@ if(NOT STATIC)
 endif()
 set(stage ${FOLDER}/${NAME})
 file(REMOVE_RECURSE ${stage})
-file(MAKE_DIRECTORY ${stage}/bin ${stage}/share/hone)
+file(MAKE_DIRECTORY ${stage}/bin ${stage}/lib ${stage}/share/hone)
+set(on_every_node
+  "(libc|libm|libstdc\\+\\+|libgcc_s|libcrypto|libssl|libz|libdl|libpthread|librt|ld-linux-x86-64)\\.so")
 string(REPLACE "|" ";" PROGRAMS "${PROGRAMS}")
 foreach(program ${PROGRAMS})
   file(COPY ${program} DESTINATION ${stage}/bin)
@@ -18,11 +22,30 @@ foreach(program ${PROGRAMS})
     OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "Shared library: \\[[^]]*\\]" needed "${dynamic}")
   foreach(library ${needed})
-    if(NOT library MATCHES
-        "\\[(libc|libm|libstdc\\+\\+|libgcc_s|libcrypto|libssl|libz|libdl|libpthread|librt|ld-linux-x86-64)\\.so")
+    if(NOT library MATCHES "\\[${on_every_node}" AND
+        NOT library MATCHES "\\[(libmicrohttpd|libprometheus-cpp-core)\\.so")
       message(FATAL_ERROR "${name} must not need ${library}")
     endif()
   endforeach()
+endforeach()
+string(REPLACE "|" ";" SHARED "${SHARED}")
+file(GET_RUNTIME_DEPENDENCIES
+  RESOLVED_DEPENDENCIES_VAR travelling
+  LIBRARIES ${SHARED}
+  PRE_EXCLUDE_REGEXES "^${on_every_node}")
+foreach(library ${SHARED} ${travelling})
+  execute_process(COMMAND ${READELF} -d ${library}
+    OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "Library soname: \\[([^]]*)\\]" soname "${dynamic}")
+  set(soname ${CMAKE_MATCH_1})
+  file(REAL_PATH ${library} file)
+  file(COPY_FILE ${file} ${stage}/lib/${soname})
+  # Their licenses go with them.
+  execute_process(COMMAND dpkg-query -S "*/${soname}"
+    OUTPUT_VARIABLE owner COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "^[^:]+" package "${owner}")
+  file(COPY /usr/share/doc/${package}/copyright
+    DESTINATION ${stage}/share/doc/${package})
 endforeach()
 file(GLOB models ${ROOT}/service/models/*.json ${ROOT}/service/models/README.md)
 file(COPY ${models} DESTINATION ${stage}/share/hone/models)

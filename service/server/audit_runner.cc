@@ -28,6 +28,7 @@ absl::StatusOr<TuneOutcome> AuditRunner::Run(
   options.tunes = request.audit->tunes;
   options.tune_kernels = request.max_kernels;
   options.kernels = request.audit->kernels;
+  options.within = request.audit->within;
   options.budget = request.budget;
   options.seed = request.audit->seed;
   if (stored.ok() && stored->table.protocol == executor_->protocol()) {

@@ -20,7 +20,10 @@
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
+#include "service/convert/uuid.h"
+#include "service/metrics/rpc_meter.h"
 #include "service/paths/paths.h"
+#include "service/web/web_routes.h"
 
 namespace hone {
 namespace {
@@ -55,6 +58,14 @@ absl::Status PrepareSocket(const std::string& path) {
 }
 
 }  // namespace
+
+std::function<absl::Status()> Daemon::CanTune() const {
+  return [missing = device_.can_tune,
+          executor = device_.executor.get()]() -> absl::Status {
+    HONE_RETURN_IF_ERROR(missing);
+    return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
+  };
+}
 
 absl::Status CheckListenAddress(absl::string_view listen, bool insecure) {
   absl::string_view path = listen;
@@ -103,16 +114,22 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   const std::string closure = SourceClosureHash();
   HONE_ASSIGN_OR_RETURN(daemon->tables_,
                         TableCache::Create(daemon->store_.get(), closure));
+  daemon->metrics_ = std::make_unique<EventMetrics>(MeteredMethods());
+  EventMetrics* const metrics = daemon->metrics_.get();
   if (backend.can_tune.ok()) {
+    daemon->compiler_ = std::make_unique<MeteredCompiler>(
+        backend.compiler.get(), /*cached=*/true, metrics);
+    daemon->uncached_ = std::make_unique<MeteredCompiler>(
+        backend.uncached.get(), /*cached=*/false, metrics);
     daemon->runner_ = std::make_unique<TuneRunner>(
         daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
-        backend.compiler.get(), log);
+        daemon->compiler_.get(), log, metrics);
     daemon->auditor_ = std::make_unique<AuditRunner>(
-        daemon->store_.get(), backend.executor.get(), backend.compiler.get(),
-        backend.uncached.get(), log);
+        daemon->store_.get(), backend.executor.get(), daemon->compiler_.get(),
+        daemon->uncached_.get(), log);
     daemon->rechecker_ = std::make_unique<RecheckRunner>(
         daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
-        backend.compiler.get(), log,
+        daemon->compiler_.get(), log,
         [daemon = daemon.get()](const TuneRequest& request) {
           // A detached job needs no caller.
           return daemon->jobs_->Submit(request).status();
@@ -131,24 +148,44 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
         return request.audit ? auditor->Run(request, progress, is_cancelled)
                              : runner->Run(request, progress, is_cancelled);
       },
-      TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued)});
-  const auto can_tune = [missing = backend.can_tune,
-                         executor = backend.executor.get()]() -> absl::Status {
-    HONE_RETURN_IF_ERROR(missing);
-    return WithReason(executor->Usable(), "DEVICE_QUARANTINED");
-  };
+      TuneJobs::Options{.max_queued = static_cast<size_t>(options.max_queued),
+                        .on_end = [metrics](const TuneSnapshot& job) {
+                          CountJob(job, *metrics);
+                        }});
+  daemon->traffic_ = std::make_unique<TrafficKeeper>(daemon->store_.get(),
+                                                     daemon->tables_.get(), log,
+                                                     TrafficKeeper::Options());
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),
                                .jobs = daemon->jobs_.get(),
+                               .traffic = daemon->traffic_.get(),
                                .log = log,
+                               .metrics = metrics,
                                .device = backend.device,
-                               .can_tune = can_tune,
+                               .can_tune = daemon->CanTune(),
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});
-  daemon->studies_ = std::make_unique<StudyServiceImpl>(
-      StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
+  daemon->studies_ = std::make_unique<StudyServiceImpl>(StudyServiceImpl::Parts{
+      .store = daemon->store_.get(),
+      .log = log,
+      .on_measuring = [jobs = daemon->jobs_.get()] { jobs->MakeWay(); }});
+  daemon->MakeMetricsPage(options.database);
+
+  HONE_RETURN_IF_ERROR(daemon->ServeHttp(
+      options,
+      WebRoutes({.store = daemon->store_.get(),
+                 .device = backend.device,
+                 .can_tune = daemon->CanTune(),
+                 .health =
+                     [executor = backend.executor.get()] {
+                       return executor == nullptr ? ExecutorHealth()
+                                                  : executor->health();
+                     },
+                 .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
+                 .source_closure = closure,
+                 .version = HONE_VERSION})));
 
   absl::string_view path = options.listen;
   const bool is_unix = absl::ConsumePrefix(&path, "unix:");
@@ -163,6 +200,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                            &port);
   builder.RegisterService(daemon->service_.get());
   builder.RegisterService(daemon->studies_.get());
+  builder.experimental().SetInterceptorCreators(RpcMeters(metrics));
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("honed")
                                .Resize(kMaxMemoryBytes)
@@ -184,16 +222,44 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                               v1::StudyService::service_full_name()}) {
     daemon->server_->GetHealthCheckService()->SetServingStatus(service, true);
   }
+  if (options.idle_tune && backend.can_tune.ok()) {
+    daemon->idle_ = std::make_unique<IdleTuner>(
+        daemon->jobs_.get(), daemon->traffic_.get(), *backend.device,
+        daemon->CanTune(), log,
+        IdleTuner::Options{.after = options.idle_after});
+  }
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},
+       {"http", LogText(daemon->http_address())},
        {"database", LogText(options.database)},
        {"device", LogText(backend.device ? backend.device->name : "none")},
        {"can_tune", Json{backend.can_tune.ok()}},
+       {"idle_tune", Json{daemon->idle_ != nullptr}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
-  if (options.recheck && can_tune().ok()) daemon->RecheckAfterChange();
+  if (options.recheck && daemon->CanTune()().ok()) daemon->RecheckAfterChange();
   return daemon;
+}
+
+absl::Status Daemon::ServeHttp(const DaemonOptions& options,
+                               std::vector<HttpRoute> routes) {
+  if (options.http.empty()) return absl::OkStatus();
+  routes.push_back({"/metrics", [this](const HttpRequest&) {
+                      return HttpResponse{
+                          .content_type = MetricsPage::kContentType,
+                          .body = metrics_page_->Render()};
+                    }});
+  // Its three handlers at once leave one of the store's four readers to tunes.
+  absl::StatusOr<std::unique_ptr<HttpServer>> http =
+      HttpServer::Start(options.http, options.insecure, std::move(routes));
+  if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {
+    log_->Warn("no_http", {{"detail", LogText(http.status().message())}});
+    return absl::OkStatus();
+  }
+  HONE_RETURN_IF_ERROR(http.status());
+  http_ = *std::move(http);
+  return absl::OkStatus();
 }
 
 void Daemon::RecheckAfterChange() {
@@ -201,8 +267,7 @@ void Daemon::RecheckAfterChange() {
       UncheckedDifferences(*tables_->Newest(), *device_.device);
   if (differences.empty()) return;
   TuneRequest request;
-  request.request_id = UuidOf(absl::StrCat(
-      "recheck ", absl::ToUnixNanos(absl::Now()), device_.device->SoftText()));
+  request.request_id = NewUuid();
   request.budget = kRecheckBudget;
   request.detached = true;
   request.recheck.emplace().changed_only = true;
@@ -219,10 +284,12 @@ void Daemon::Drain(absl::Duration grace) {
   if (!server_) return;
   log_->Info("draining");
   server_->GetHealthCheckService()->SetServingStatus(false);
+  idle_ = nullptr;
   jobs_->Drain();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();
   server_ = nullptr;
+  http_ = nullptr;
   log_->Info("stopped");
 }
 

@@ -248,6 +248,14 @@ const StoredTable* LookupIndex::FindSibling(const Problem& problem,
   return best;
 }
 
+const StoredTable* LookupIndex::Own(const Problem& problem,
+                                    const DeviceSpec& device) const {
+  const auto own = own_.find(OwnKey(problem, device));
+  if (own == own_.end()) return nullptr;
+  const StoredTable& stored = tables_[own->second];
+  return AllLegal(stored.table, problem, device) ? &stored : nullptr;
+}
+
 absl::StatusOr<LookupIndex::Found> LookupIndex::Find(
     const Problem& problem, const DeviceSpec& device) const {
   HONE_RETURN_IF_ERROR(CheckHasKernel(problem, device));

@@ -48,6 +48,10 @@ class LookupIndex {
   int64_t revision() const { return revision_; }
   const std::vector<StoredTable>& tables() const { return tables_; }
   bool IsStale(const StoredTable& stored) const;
+  // The problem's own table on this device class, stale or not; null when there
+  // is none whose configs are legal.
+  const StoredTable* Own(const Problem& problem,
+                         const DeviceSpec& device) const;
 
   // `m` ≥ 1. Unimplemented or InvalidArgument, with a reason, when Hone has no
   // kernel for the problem on the device.

@@ -19,6 +19,8 @@
 namespace hone {
 namespace {
 
+constexpr char kDefaultHttp[] = "127.0.0.1:8686";
+
 constexpr char kUsage[] =
     "honed serves dispatch tables and tunes layers on one device.\n\n"
     "usage: honed [flags]\n\n";
@@ -51,6 +53,18 @@ int Main(int argc, char** argv) {
   flags.Switch("insecure",
                "listen beyond loopback without encryption or authentication",
                &options.insecure);
+  options.http = kDefaultHttp;
+  options.http_may_be_taken = true;
+  flags.Add(
+      "http", "HOST:PORT",
+      absl::StrCat("read-only web pages; off: none (default ", kDefaultHttp,
+                   ")"),
+      [&options](absl::string_view text) {
+        options.http = text == "off" ? "" : std::string(text);
+        options.http_may_be_taken = false;
+        return absl::OkStatus();
+      },
+      "HONE_HTTP");
   flags.String("device", "DEVICE",
                "auto, gpu:N or model:h200|a100|rtx4090|t4 (default auto)",
                &device.device, "HONE_DEVICE");
@@ -70,6 +84,12 @@ int Main(int argc, char** argv) {
                "do not recheck tables at start when driver, VBIOS or power "
                "limit have changed",
                &no_recheck);
+  flags.Switch("idle-tune",
+               "while no tune is asked for, tune what traffic and misses name; "
+               "yields to any request",
+               &options.idle_tune, "HONE_IDLE_TUNE");
+  flags.Duration("idle-after", "how long no tune must have been asked for",
+                 &options.idle_after, absl::Seconds(1), absl::Hours(24));
   flags.String("import-key", "FILE",
                "PEM public key that imported bundles must be signed by",
                &import_key);
@@ -88,6 +108,8 @@ int Main(int argc, char** argv) {
   }
   if (status.ok())
     status = CheckListenAddress(options.listen, options.insecure);
+  if (status.ok() && !options.http.empty())
+    status = ParseHttpAddress(options.http, options.insecure).status();
   if (!status.ok()) {
     std::cerr << "honed: " << status.message() << "\n";
     return 2;

@@ -172,6 +172,12 @@ absl::StatusOr<TuneRequest> AuditRequestFromProto(
                                        "; it must be between 2 and 2000"));
   }
   if (request.seed() != 0) audit.seed = request.seed();
+  if (absl::StatusOr<Subspace> within = Subspace::Parse(request.within());
+      within.ok()) {
+    audit.within = *std::move(within);
+  } else {
+    errors.Add("within", within.status().message());
+  }
   if (!errors.ok()) return errors.ToStatus();
   return out;
 }
@@ -295,6 +301,7 @@ v1::Tune ToProto(const TuneSnapshot& snapshot) {
   *out.mutable_progress() = ToProto(snapshot.progress, snapshot.state);
   out.set_callers(snapshot.callers);
   out.set_detached(snapshot.detached);
+  out.set_idle(snapshot.idle);
   out.set_error(std::string(snapshot.error.message()));
   const int64_t us = absl::ToUnixMicros(snapshot.submitted);
   out.mutable_submitted_at()->set_seconds(us / 1'000'000);

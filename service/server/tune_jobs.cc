@@ -10,6 +10,20 @@
 #include "service/convert/errors.h"
 
 namespace hone {
+namespace {
+
+absl::Status Yielded() {
+  return WithReason(absl::CancelledError("honed's own tune made way for a "
+                                         "request; what it measured is kept"),
+                    "TUNE_YIELDED");
+}
+
+}  // namespace
+
+JobKind TuneRequest::kind() const {
+  if (audit) return JobKind::kAudit;
+  return recheck ? JobKind::kRecheck : JobKind::kTune;
+}
 
 std::string TuneRequest::Fingerprint() const {
   return absl::StrCat(
@@ -17,7 +31,7 @@ std::string TuneRequest::Fingerprint() const {
       "|", max_table_kernels, "|", absl::ToInt64Milliseconds(budget), "|",
       retune,
       audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
-                           audit->seed)
+                           audit->seed, "|", audit->within.ToString())
             : "",
       recheck ? absl::StrCat("|recheck|", recheck->all, "|",
                              recheck->changed_only, "|", recheck->keys, "|",
@@ -40,6 +54,8 @@ struct TuneJobs::Job {
   std::atomic<bool> cancelled{false};
   absl::StatusOr<TuneOutcome> outcome = absl::UnknownError("not ended");
   absl::Time submitted;
+  absl::Time started_at = absl::InfinitePast();
+  absl::Time ended_at = absl::InfinitePast();
   // Rises with every change that callers see.
   int64_t version = 1;
 
@@ -49,13 +65,60 @@ struct TuneJobs::Job {
 };
 
 TuneJobs::TuneJobs(Runner runner, Options options)
-    : runner_(std::move(runner)), options_(std::move(options)) {
+    : runner_(std::move(runner)),
+      options_(std::move(options)),
+      busy_(options_.now()) {
   thread_ = std::thread([this] { Work(); });
 }
 
 TuneJobs::~TuneJobs() {
   Drain();
   thread_.join();
+}
+
+bool TuneJobs::Yields(const Job& job) {
+  // Its only caller is honed itself.
+  return job.request.idle && job.callers <= 1 && !job.detached;
+}
+
+absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::SubmitIdle(
+    const TuneRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  if (draining_ || running_ || !queue_.empty()) {
+    return absl::FailedPreconditionError("the device is not idle");
+  }
+  auto job = std::make_shared<Job>();
+  job->request = request;
+  job->request.idle = true;
+  job->fingerprint = request.Fingerprint();
+  job->submitted = options_.now();
+  job->callers = 1;
+  job->request_ids.push_back(request.request_id);
+  queue_.push_back(job);
+  seen_[request.request_id] = {job, job->fingerprint};
+  return absl::WrapUnique(new Caller(this, job, false));
+}
+
+void TuneJobs::MakeWayLocked() {
+  while (!queue_.empty() && Yields(*queue_.front()))
+    CancelLocked(*queue_.front(), Yielded());
+  if (running_ && Yields(*running_)) CancelLocked(*running_, Yielded());
+}
+
+void TuneJobs::MakeWay() {
+  absl::MutexLock lock(&mutex_);
+  MakeWayLocked();
+  busy_ = options_.now();
+}
+
+absl::Duration TuneJobs::IdleTime() const {
+  absl::MutexLock lock(&mutex_);
+  const auto busy = [](const std::shared_ptr<Job>& job) {
+    return job && !Yields(*job);
+  };
+  if (busy(running_) || std::any_of(queue_.begin(), queue_.end(), busy))
+    return absl::ZeroDuration();
+  return std::max(absl::ZeroDuration(), options_.now() - busy_);
 }
 
 absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::Submit(
@@ -103,6 +166,7 @@ absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::Submit(
     job->request = request;
     job->fingerprint = fingerprint;
     job->submitted = options_.now();
+    MakeWayLocked();
     queue_.push_back(job);
   }
   ++job->callers;
@@ -128,6 +192,7 @@ void TuneJobs::Work() {
       queue_.pop_front();
       running_ = job;
       job->state = TuneState::kRunning;
+      job->started_at = options_.now();
       ++job->version;
     }
     absl::StatusOr<TuneOutcome> outcome = runner_(
@@ -155,6 +220,9 @@ void TuneJobs::Work() {
 
 void TuneJobs::EndLocked(const std::shared_ptr<Job>& job) {
   ++job->version;
+  if (!Yields(*job)) busy_ = options_.now();
+  job->ended_at = options_.now();
+  if (options_.on_end) options_.on_end(SnapshotLocked(*job));
   ended_.push_front(job);
   while (ended_.size() > options_.max_ended) {
     for (const std::string& id : ended_.back()->request_ids) seen_.erase(id);
@@ -218,12 +286,17 @@ TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
     out.problem = job.request.problem;
   out.state = job.state;
   out.progress = job.progress;
-  out.callers = job.callers;
+  out.callers = std::max(0, job.callers - (job.request.idle ? 1 : 0));
   out.detached = job.detached;
+  out.idle = Yields(job);
   if (job.ended()) out.error = job.outcome.status();
   out.submitted = job.submitted;
+  out.started = job.started_at;
+  out.ended = job.ended_at;
+  out.kind = job.request.kind();
+  out.already_fresh = job.outcome.ok() && job.outcome->already_fresh;
   if (job.state == TuneState::kQueued) {
-    out.position = running_ ? 1 : 0;
+    out.position = running_ && !Yields(*running_) ? 1 : 0;
     for (const auto& other : queue_) {
       if (other.get() == &job) break;
       ++out.position;
@@ -242,6 +315,15 @@ std::vector<TuneSnapshot> TuneJobs::List() const {
   return jobs;
 }
 
+TuneQueueState TuneJobs::State() const {
+  absl::MutexLock lock(&mutex_);
+  TuneQueueState state;
+  state.queued = queue_.size();
+  state.max_queued = options_.max_queued;
+  if (running_) state.running = SnapshotLocked(*running_);
+  return state;
+}
+
 void TuneJobs::Leave(const std::shared_ptr<Job>& job) {
   absl::MutexLock lock(&mutex_);
   if (job->ended()) return;
@@ -252,6 +334,9 @@ void TuneJobs::Leave(const std::shared_ptr<Job>& job) {
                                       "the last caller left; what the tune "
                                       "measured is kept"),
                                   "TUNE_CANCELLED"));
+  } else if (job == running_ && Yields(*job) && !queue_.empty()) {
+    // It was somebody's for a while, and others came to wait.
+    CancelLocked(*job, Yielded());
   }
 }
 

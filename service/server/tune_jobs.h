@@ -2,7 +2,8 @@
 //
 // One job runs at a time. A request equal to a queued or running one joins it.
 // A job goes on while a caller is attached or one of its requests was detached;
-// when the last caller leaves it is cancelled.
+// when the last caller leaves it is cancelled. While nobody needs the device,
+// honed may run a job of its own, which makes way for any other at once.
 #ifndef HONE_SERVICE_SERVER_TUNE_JOBS_H_
 #define HONE_SERVICE_SERVER_TUNE_JOBS_H_
 
@@ -24,7 +25,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/config/problem.h"
+#include "kernels/space/subspace.h"
 #include "service/convert/answer.h"
+#include "service/convert/job_kind.h"
 #include "tuner/audit_report.h"
 #include "tuner/recheck_report.h"
 #include "tuner/session.h"
@@ -35,6 +38,7 @@ namespace hone {
 struct AuditRequest {
   int tunes = 2;
   int kernels = 200;
+  Subspace within;
   uint64_t seed = 1;
 };
 
@@ -64,6 +68,8 @@ struct TuneRequest {
   absl::Duration budget = absl::Seconds(120);
   bool retune = false;
   bool detached = false;
+  // Honed's own, see TuneJobs::SubmitIdle().
+  bool idle = false;
   // Set: an audit of the problem instead of a tune.
   std::optional<AuditRequest> audit;
   // Set: a recheck instead.
@@ -72,6 +78,7 @@ struct TuneRequest {
   // not reused.
   bool this_state_only = false;
 
+  JobKind kind() const;
   // All that decides the result; requests with the same are joined.
   std::string Fingerprint() const;
 };
@@ -107,11 +114,27 @@ struct TuneSnapshot {
   SessionProgress progress;
   int callers = 0;
   bool detached = false;
+  // Honed's own, and nobody else waits for it.
+  bool idle = false;
   // Why it failed or was cancelled.
   absl::Status error;
   absl::Time submitted;
+  // InfinitePast until it started, and until it ended. A job cancelled while it
+  // waited never starts.
+  absl::Time started = absl::InfinitePast();
+  absl::Time ended = absl::InfinitePast();
   // Jobs ahead while queued.
   int position = 0;
+  JobKind kind = JobKind::kTune;
+  // Whether a table that was there answered it.
+  bool already_fresh = false;
+};
+
+// The queue as it is now.
+struct TuneQueueState {
+  size_t queued = 0;
+  size_t max_queued = 0;
+  std::optional<TuneSnapshot> running;
 };
 
 // Thread-safe.
@@ -128,6 +151,9 @@ class TuneJobs {
     // Ended jobs that are remembered for their request ids.
     size_t max_ended = 1000;
     std::function<absl::Time()> now = absl::Now;
+    // Told of each job that ended. Called with the queue's lock held: it must
+    // return at once and not call back.
+    std::function<void(const TuneSnapshot&)> on_end;
   };
 
   TuneJobs(Runner runner, Options options);
@@ -143,11 +169,23 @@ class TuneJobs {
   // once Drain() was called.
   absl::StatusOr<std::unique_ptr<Caller>> Submit(const TuneRequest& request);
 
+  // Starts a job of honed's own. It ends as Cancelled (TUNE_YIELDED) as soon as
+  // another request is queued; one that equals it joins it, and then it is that
+  // request's. FailedPrecondition when the device is not idle.
+  absl::StatusOr<std::unique_ptr<Caller>> SubmitIdle(
+      const TuneRequest& request);
+  // Somebody uses the device without a job: ends honed's own.
+  void MakeWay();
+  // How long nobody needed the device: since the last job that was not honed's
+  // own, or MakeWay(). Zero while one is queued or running.
+  absl::Duration IdleTime() const;
+
   // False when it had ended. NotFound: no such tune.
   absl::StatusOr<bool> Cancel(absl::string_view tune_id);
 
   // Queued, running and ended jobs, newest first.
   std::vector<TuneSnapshot> List() const;
+  TuneQueueState State() const;
 
   // Refuses new jobs, cancels those that run or wait, and returns when none
   // is left. What they recorded is kept.
@@ -156,6 +194,9 @@ class TuneJobs {
  private:
   struct Job;
   void Work();
+  // Whether a job makes way for others.
+  static bool Yields(const Job& job);
+  void MakeWayLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(Job& job, absl::Status why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const std::shared_ptr<Job>& job)
@@ -168,6 +209,8 @@ class TuneJobs {
   const Options options_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  // When somebody last needed the device.
+  absl::Time busy_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<Job>> queue_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Job> running_ ABSL_GUARDED_BY(mutex_);
   // Newest first.

@@ -44,12 +44,13 @@ absl::Status WithDeviceReason(const absl::Status& status,
 
 TuneRunner::TuneRunner(Store* store, TableCache* tables, Executor* executor,
                        CandidateCompiler* compiler, Logger* log,
-                       std::function<absl::Time()> now)
+                       EventMetrics* metrics, std::function<absl::Time()> now)
     : store_(store),
       tables_(tables),
       executor_(executor),
       compiler_(compiler),
       log_(log),
+      metrics_(metrics),
       now_(std::move(now)) {}
 
 bool TuneRunner::IsFresh(const StoredTable& stored,
@@ -111,6 +112,8 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   options.max_table_kernels = request.max_table_kernels;
   options.budget = request.budget;
   if (stored.ok()) options.incumbent = stored->table;
+  // Another process on the device is to be left alone, not waited for.
+  if (request.idle) options.race.max_disturbed = 0;
 
   std::set<std::string> aliased;
   SessionHooks hooks;
@@ -124,7 +127,9 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
         aliased.insert(compile.source_key).second) {
       HONE_RETURN_IF_ERROR(store_->PutAlias(compile));
     }
-    return store_->RecordTrial(device, protocol, trial).status();
+    HONE_RETURN_IF_ERROR(store_->RecordTrial(device, protocol, trial).status());
+    metrics_->OnTrial(trial.outcome);
+    return absl::OkStatus();
   };
   hooks.progress = progress;
   hooks.is_cancelled = is_cancelled;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "db/store.h"
+#include "service/metrics/event_metrics.h"
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
 #include "service/server/tune_jobs.h"
@@ -27,7 +28,7 @@ absl::Status WithDeviceReason(const absl::Status& status,
 class TuneRunner {
  public:
   TuneRunner(Store* store, TableCache* tables, Executor* executor,
-             CandidateCompiler* compiler, Logger* log,
+             CandidateCompiler* compiler, Logger* log, EventMetrics* metrics,
              std::function<absl::Time()> now = absl::Now);
 
   // The errors of TuningSession::Run() and of the store.
@@ -46,6 +47,7 @@ class TuneRunner {
   Executor* const executor_;
   CandidateCompiler* const compiler_;
   Logger* const log_;
+  EventMetrics* const metrics_;
   const std::function<absl::Time()> now_;
 };
 

@@ -12,8 +12,10 @@
 #include "db/store.h"
 #include "hone/v1/tuning_service.grpc.pb.h"
 #include "kernels/config/device_spec.h"
+#include "service/metrics/event_metrics.h"
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
+#include "service/server/traffic_keeper.h"
 #include "service/server/tune_jobs.h"
 
 namespace hone {
@@ -25,7 +27,9 @@ class TuningServiceImpl final : public v1::TuningService::Service {
     Store* store = nullptr;
     TableCache* tables = nullptr;
     TuneJobs* jobs = nullptr;
+    TrafficKeeper* traffic = nullptr;
     Logger* log = nullptr;
+    EventMetrics* metrics = nullptr;
     std::optional<DeviceSpec> device;
     // Whether tunes can run now. Thread-safe.
     std::function<absl::Status()> can_tune;
@@ -71,6 +75,12 @@ class TuningServiceImpl final : public v1::TuningService::Service {
   grpc::Status Import(grpc::ServerContext* context,
                       grpc::ServerReader<v1::ImportRequest>* reader,
                       v1::ImportResponse* response) override;
+  grpc::Status ReportTraffic(grpc::ServerContext* context,
+                             const v1::ReportTrafficRequest* request,
+                             v1::ReportTrafficResponse* response) override;
+  grpc::Status ListTraffic(grpc::ServerContext* context,
+                           const v1::ListTrafficRequest* request,
+                           v1::ListTrafficResponse* response) override;
   grpc::Status ListDevices(grpc::ServerContext* context,
                            const v1::ListDevicesRequest* request,
                            v1::ListDevicesResponse* response) override;

@@ -90,7 +90,7 @@ TEST(WorkerGpuTest, FaultsAndHangsCostOneWorkerEach) {
     ASSERT_TRUE(after.ok()) << after.status();
     EXPECT_EQ(ToString(after->outcome), "measured") << after->detail;
   }
-  EXPECT_EQ((*executor)->workers_started(), 5);
+  EXPECT_EQ((*executor)->health().workers_started, 5);
   RoundRequest request;
   request.m = 16;
   request.order = {good, good};

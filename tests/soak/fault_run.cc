@@ -432,8 +432,8 @@ class FaultRun {
     }
     layer_.layers = 1;
     layer_.seconds = absl::ToDoubleSeconds(absl::Now() - start);
-    layer_.workers = executor_->workers_started() -
-                     std::exchange(workers_, executor_->workers_started());
+    layer_.workers = executor_->health().workers_started -
+                     std::exchange(workers_, executor_->health().workers_started);
     layer_.kills = plan_.kills() - std::exchange(kills_, plan_.kills());
     std::cerr << absl::StrCat("layer ", index, ": ", layer_.seconds, " s, ",
                               layer_.workers, " workers, ", plan_.left(),

@@ -158,7 +158,7 @@ class FaultyExecutor : public Executor {
   absl::StatusOr<RoundResult> Round(const RoundRequest& request,
                                     absl::Duration deadline) override;
 
-  int64_t workers_started() const { return executor_->workers_started(); }
+  ExecutorHealth health() const override { return executor_->health(); }
 
  private:
   class Killer;

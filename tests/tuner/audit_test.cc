@@ -227,6 +227,43 @@ TEST_F(AuditRunTest, RegretIsThatOfTheTrueTimes) {
   EXPECT_EQ(last_.done, last_.total);
 }
 
+TEST_F(AuditRunTest, ADeclaredSubspaceIsSearchedWhole) {
+  const Subspace within = *Subspace::Parse(
+      "mma=mma_sync,block_m=16,block_n=64,warp_n=64,warp_k=64");
+  std::vector<TuningConfig> configs = Enumerate(problem_, device_, 64);
+  const size_t space = configs.size();
+  std::erase_if(configs, [&](const TuningConfig& config) {
+    return !within.Contains(config);
+  });
+  ASSERT_GT(configs.size(), 10u);
+  ASSERT_LT(configs.size(), 400u);
+  options_.within = within;
+  options_.kernels = 450;
+  const auto all = Audit();
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_TRUE(all->exhaustive);
+  EXPECT_EQ(all->within, within.ToString());
+  EXPECT_EQ(all->within_configs, static_cast<int64_t>(configs.size()));
+  EXPECT_EQ(all->space, static_cast<int64_t>(space));
+  EXPECT_GE(all->kernels, static_cast<int64_t>(configs.size()));
+  for (const AuditPoint& point : all->points) {
+    double best = TrueTime(*TuningConfig::Parse(point.table_config), point.m);
+    for (const TuningConfig& config : configs) {
+      best = std::min(best, TrueTime(config, point.m));
+    }
+    // The tunes' kernels may be faster than any within.
+    EXPECT_LE(TrueTime(*TuningConfig::Parse(point.best_config), point.m),
+              1.01 * best);
+  }
+  options_.kernels = static_cast<int>(configs.size()) - 1;
+  const auto part = Audit();
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_FALSE(part->exhaustive);
+  options_.within = *Subspace::Parse("block_m=24,block_n=80");
+  EXPECT_THAT(std::string(Audit().status().message()),
+              HasSubstr("lies within \"block_m=24,block_n=80\""));
+}
+
 TEST_F(AuditRunTest, FindsABadTableAndTimesThatDoNotHold) {
   const auto good = Audit();
   ASSERT_TRUE(good.ok()) << good.status();

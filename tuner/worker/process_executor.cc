@@ -72,6 +72,13 @@ absl::Status ProcessExecutor::Usable() const {
   return quarantine_;
 }
 
+ExecutorHealth ProcessExecutor::health() const {
+  return {.workers_started = workers_started_,
+          .workers_lost = workers_lost_,
+          .sentinel_failures = sentinel_failures_,
+          .quarantine = std::string(Usable().message())};
+}
+
 void ProcessExecutor::Quarantine(const std::string& why) {
   absl::MutexLock lock(&mutex_);
   quarantine_ = absl::UnavailableError(
@@ -84,6 +91,7 @@ absl::Status ProcessExecutor::Discard() {
   prepared_.clear();
   for (Known& known : candidates_) known.remote = -1;
   if (worker_ == nullptr) return Usable();
+  ++workers_lost_;
   if (!worker_->Kill(options_.reap_deadline)) {
     Quarantine(absl::StrCat("its worker, process ", worker_->pid(),
                             ", was killed and has not ended after ",
@@ -117,6 +125,7 @@ absl::Status ProcessExecutor::Replace() {
       sentinel.mutable_sentinel();
       status = Ask(sentinel, options_.sentinel_deadline).status();
       if (status.ok()) return status;
+      ++sentinel_failures_;
     }
     HONE_RETURN_IF_ERROR(Discard());
   }

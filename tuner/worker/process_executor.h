@@ -18,6 +18,7 @@
 #ifndef HONE_TUNER_WORKER_PROCESS_EXECUTOR_H_
 #define HONE_TUNER_WORKER_PROCESS_EXECUTOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -65,11 +66,10 @@ class ProcessExecutor : public Executor {
   const std::vector<int64_t>& foreign_processes() const {
     return foreign_processes_;
   }
-  // Workers started so far.
-  int64_t workers_started() const { return workers_started_; }
   // The present worker; 0 when there is none.
   pid_t worker_pid() const { return worker_ == nullptr ? 0 : worker_->pid(); }
   absl::Status Usable() const override;
+  ExecutorHealth health() const override;
 
   absl::Status Begin(const Problem& problem, int64_t max_m,
                      uint64_t seed) override;
@@ -135,7 +135,10 @@ class ProcessExecutor : public Executor {
   DeviceSpec device_;
   std::vector<int64_t> foreign_processes_;
   std::unique_ptr<WorkerProcess> worker_;
-  int64_t workers_started_ = 0;
+  // Of health().
+  std::atomic<int64_t> workers_started_ = 0;
+  std::atomic<int64_t> workers_lost_ = 0;
+  std::atomic<int64_t> sentinel_failures_ = 0;
   mutable absl::Mutex mutex_;
   // Why the device is in quarantine; OK while it is not.
   absl::Status quarantine_ ABSL_GUARDED_BY(mutex_);

@@ -32,6 +32,7 @@ TEST_F(AuditCommandTest, UsageErrorsNameTheFlag) {
       {"--max-kernels=1", "--max-kernels"},
       {"--budget=9s", "--budget"},
       {"--seed=0", "--seed"},
+      {"--within=tile=4", "--within: tuning: \"tile=4\""},
       {"--ladder=4,2", "--ladder has '2'"},
       {"--json=", "--json is empty; it must name a file"},
       {"--json=/nowhere/a.json", "--json: cannot write /nowhere/a.json"},
@@ -47,9 +48,9 @@ TEST_F(AuditCommandTest, UsageErrorsNameTheFlag) {
 TEST_F(AuditCommandTest, AsksForWhatTheFlagsSayAndReports) {
   const auto service = Start();
   const std::string path = Path("audit.json");
-  const RunResult result =
-      Audit({"--tunes=3", "--kernels=50", "--max-kernels=16", "--budget=90s",
-             "--seed=5", "--ladder=1,16", "--json=" + path});
+  const RunResult result = Audit(
+      {"--tunes=3", "--kernels=50", "--max-kernels=16", "--budget=90s",
+       "--seed=5", "--within=block_m=16", "--ladder=1,16", "--json=" + path});
   ASSERT_EQ(result.code, 0) << result.err;
   ASSERT_EQ(service->audits().size(), 1u);
   const v1::AuditLayerRequest request = service->audits()[0];
@@ -59,10 +60,12 @@ TEST_F(AuditCommandTest, AsksForWhatTheFlagsSayAndReports) {
   EXPECT_EQ(request.max_kernels(), 16);
   EXPECT_EQ(request.budget().seconds(), 90);
   EXPECT_EQ(request.seed(), 5u);
+  EXPECT_EQ(request.within(), "block_m=16");
   EXPECT_THAT(request.ladder(), ElementsAre(1, 16));
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("MODELLED"), HasSubstr("published, revision 7"),
-                    HasSubstr("50 of 900 legal kernels"),
+                    HasSubstr("50 of 900 legal kernels, from the 40 with "
+                              "block_m=16 (all of them)"),
                     HasSubstr("intervals of 95 % each; seed 5"),
                     HasSubstr("The budget ended before"),
                     HasSubstr("median +2.0 %, 95th percentile +2.0 %"),

@@ -188,6 +188,9 @@ class FakeService final : public v1::TuningService::Service {
     report->set_confidence(0.95);
     report->set_kernels(in->kernels());
     report->set_space(900);
+    report->set_within("block_m=16");
+    report->set_within_configs(40);
+    report->set_exhaustive(true);
     report->set_complete(false);
     report->add_tunes()->set_seed(3);
     v1::AuditPoint* point = report->add_points();
@@ -270,6 +273,61 @@ class FakeService final : public v1::TuningService::Service {
       }
     }
     out->Write(event);
+    return grpc::Status::OK;
+  }
+
+  std::vector<v1::ReportTrafficRequest> reports() {
+    absl::MutexLock lock(&mutex_);
+    return reports_;
+  }
+
+  grpc::Status ReportTraffic(grpc::ServerContext*,
+                             const v1::ReportTrafficRequest* in,
+                             v1::ReportTrafficResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    bool known = false;
+    for (const v1::ReportTrafficRequest& report : reports_)
+      known |= report.report_id() == in->report_id();
+    reports_.push_back(*in);
+    out->set_counted(!known);
+    return grpc::Status::OK;
+  }
+
+  // Two pages: one layer of little time and one of much without tables, and one
+  // that only missed, one with a table and one of another device.
+  grpc::Status ListTraffic(grpc::ServerContext*,
+                           const v1::ListTrafficRequest* in,
+                           v1::ListTrafficResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    const auto add = [&](int64_t n, double share, v1::TableState state) {
+      Problem problem;
+      problem.layer.n = n;
+      problem.layer.k = 512;
+      v1::TrafficSummary* summary = out->add_problems();
+      *summary->mutable_problem() = ToProto(problem);
+      *summary->mutable_device() = ToProto(device_);
+      summary->set_table(state);
+      summary->set_time_share(share);
+      for (const int64_t m : {int64_t{16}, int64_t{100}}) {
+        if (share == 0) continue;
+        v1::TrafficPoint* point = summary->add_points();
+        point->set_m(m);
+        point->set_weight(share * (m == 16 ? 1e6 : 3e6));
+        point->set_call_ns(10000);
+      }
+      return summary;
+    };
+    if (in->page_token().empty()) {
+      add(1024, 0.1, v1::TABLE_STATE_MISSING);
+      add(2048, 0.6, v1::TABLE_STATE_MISSING)->set_times_modelled(true);
+      out->set_next_page_token("second");
+      return grpc::Status::OK;
+    }
+    add(3072, 0, v1::TABLE_STATE_STALE)->set_misses(7);
+    add(4096, 0.3, v1::TABLE_STATE_FRESH);
+    *add(5120, 1, v1::TABLE_STATE_MISSING)->mutable_device() =
+        ToProto(*ModelledDevice("a100"));
     return grpc::Status::OK;
   }
 
@@ -376,6 +434,7 @@ class FakeService final : public v1::TuningService::Service {
   std::vector<v1::TuneLayerRequest> requests_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::AuditLayerRequest> audits_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::RecheckTablesRequest> rechecks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::ReportTrafficRequest> reports_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::string imported_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;

@@ -67,7 +67,13 @@ TEST(Requests, AnAuditTakesItsDefaultsAndNamesBadFields) {
   EXPECT_NE(tune.Fingerprint(), fingerprint);
   request.set_seed(2);
   EXPECT_NE(AuditRequestFromProto(request)->Fingerprint(), fingerprint);
+  request.set_seed(0);
+  request.set_within("block_m=16");
+  EXPECT_NE(AuditRequestFromProto(request)->Fingerprint(), fingerprint);
+  EXPECT_EQ(AuditRequestFromProto(request)->audit->within.ToString(),
+            "block_m=16");
 
+  request.set_within("tile=16");
   request.set_tunes(1);
   request.set_kernels(2001);
   request.mutable_budget()->set_seconds(9);
@@ -78,9 +84,9 @@ TEST(Requests, AnAuditTakesItsDefaultsAndNamesBadFields) {
   for (const FieldViolation& violation :
        ViolationsOf(AuditRequestFromProto(request).status()))
     fields.push_back(violation.field);
-  EXPECT_THAT(fields, ::testing::IsSupersetOf({"tunes", "kernels", "budget",
-                                               "max_kernels", "ladder[0]",
-                                               "problem.layer.n"}));
+  EXPECT_THAT(fields, ::testing::IsSupersetOf(
+                          {"tunes", "kernels", "budget", "within",
+                           "max_kernels", "ladder[0]", "problem.layer.n"}));
 }
 
 TEST(Requests, UuidsAreChecked) {

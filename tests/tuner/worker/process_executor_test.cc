@@ -115,7 +115,7 @@ TEST_F(ProcessExecutorTest, GatesAndTimes) {
   EXPECT_EQ(round->entries[1].sample.round, 3);
   EXPECT_FALSE(round->slowed_down || round->unpaired);
   // One worker, one hand-over each, one reference for the M.
-  EXPECT_EQ(executor->workers_started(), 1);
+  EXPECT_EQ(executor->health().workers_started, 1);
   EXPECT_EQ(CountInLog("add ok"), 1);
   EXPECT_EQ(CountInLog("prepare 16"), 1);
 }
@@ -131,7 +131,7 @@ TEST_F(ProcessExecutorTest, AHangIsKilledWithinItsDeadline) {
   EXPECT_EQ(result->outcome, Outcome::kTimeout);
   EXPECT_GE(took, absl::Milliseconds(300));
   EXPECT_LT(took, absl::Milliseconds(1300));
-  EXPECT_EQ(executor->workers_started(), 2);
+  EXPECT_EQ(executor->health().workers_started, 2);
   // The new worker was checked before anybody was blamed; it is told of the
   // problem, and the others go on.
   EXPECT_EQ(CountInLog("sentinel"), 1);
@@ -162,7 +162,7 @@ TEST_F(ProcessExecutorTest, CrashesAndNonsenseAreOutcomes) {
     EXPECT_THAT(result->interruptions, IsEmpty());
     EXPECT_THAT(result->detail, HasSubstr(c.detail)) << c.kind;
   }
-  EXPECT_EQ(executor->workers_started(), 7);
+  EXPECT_EQ(executor->health().workers_started, 7);
   EXPECT_EQ(executor->Gate(Add(*executor, "ok"), 16, kDeadline)->outcome,
             Outcome::kMeasured);
 }
@@ -183,14 +183,14 @@ TEST_F(ProcessExecutorTest, ARoundFindsItsCulprit) {
   EXPECT_EQ(first->entries[1].outcome, Outcome::kFault);
   EXPECT_EQ(first->entries[2].outcome, Outcome::kMeasured);
   EXPECT_EQ(first->entries[3].outcome, Outcome::kTimeout);
-  const int64_t workers = executor->workers_started();
+  const int64_t workers = executor->health().workers_started;
   const auto second = executor->Round(request, kDeadline);
   ASSERT_TRUE(second.ok());
   EXPECT_FALSE(second->unpaired);
   EXPECT_EQ(second->entries[0].outcome, Outcome::kMeasured);
   EXPECT_EQ(second->entries[1].outcome, Outcome::kFault);
   EXPECT_EQ(second->entries[3].outcome, Outcome::kTimeout);
-  EXPECT_EQ(executor->workers_started(), workers);
+  EXPECT_EQ(executor->health().workers_started, workers);
 }
 
 TEST_F(ProcessExecutorTest, AKilledWorkerIsNotTheCandidatesFault) {
@@ -213,7 +213,7 @@ TEST_F(ProcessExecutorTest, AKilledWorkerIsNotTheCandidatesFault) {
   const auto next = executor->Gate(Add(*executor, "ok"), 16, kDeadline);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_THAT(next->interruptions, SizeIs(1));
-  EXPECT_EQ(executor->workers_started(), 4);
+  EXPECT_EQ(executor->health().workers_started, 4);
 }
 
 TEST_F(ProcessExecutorTest, AKilledWorkerInARoundIsNobodysFault) {
@@ -240,7 +240,7 @@ TEST_F(ProcessExecutorTest, AFailureOfTheDeviceIsNotTheCandidatesFault) {
   ASSERT_TRUE(gated.ok()) << gated.status();
   EXPECT_EQ(gated->outcome, Outcome::kMeasured) << gated->detail;
   EXPECT_THAT(gated->interruptions, ElementsAre(HasSubstr("ECC")));
-  EXPECT_EQ(executor->workers_started(), 2);
+  EXPECT_EQ(executor->health().workers_started, 2);
 }
 
 TEST_F(ProcessExecutorTest, ACandidateThatIsInterruptedAgainAndAgainIsLeft) {
@@ -250,7 +250,7 @@ TEST_F(ProcessExecutorTest, ACandidateThatIsInterruptedAgainAndAgainIsLeft) {
   EXPECT_EQ(killed->outcome, Outcome::kInterrupted);
   EXPECT_TRUE(IsCircumstance(killed->outcome));
   EXPECT_THAT(killed->interruptions, SizeIs(2));
-  EXPECT_EQ(executor->workers_started(), 4);
+  EXPECT_EQ(executor->health().workers_started, 4);
   EXPECT_EQ(executor->Gate(Add(*executor, "ok"), 16, kDeadline)->outcome,
             Outcome::kMeasured);
 }
@@ -284,6 +284,10 @@ TEST_F(ProcessExecutorTest, AWorkerThatDoesNotEndIsAQuarantine) {
               HasSubstr("has not ended"));
   EXPECT_EQ((*executor)->Usable(), result.status());
   EXPECT_EQ((*executor)->Begin(problem_, 64, 1), result.status());
+  const ExecutorHealth health = (*executor)->health();
+  EXPECT_EQ(health.workers_lost, 1);
+  EXPECT_EQ(health.sentinel_failures, 0);
+  EXPECT_EQ(health.quarantine, result.status().message());
   // It is reaped once it can be.
   executor->reset();
   for (int i = 0; i < 500 && kill(worker, 0) == 0; ++i) {
@@ -298,6 +302,11 @@ TEST_F(ProcessExecutorTest, ThreeFailedSentinelsAreAQuarantine) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("quarantine"));
   EXPECT_EQ(CountInLog("sentinel"), 3);
+  const ExecutorHealth health = executor->health();
+  EXPECT_EQ(health.workers_started, 4);
+  EXPECT_EQ(health.workers_lost, 4);
+  EXPECT_EQ(health.sentinel_failures, 3);
+  EXPECT_EQ(health.quarantine, result.status().message());
   EXPECT_EQ(executor->Usable(), result.status());
   EXPECT_EQ(executor->Begin(problem_, 8, 1).code(),
             absl::StatusCode::kUnavailable);
@@ -366,7 +375,9 @@ TEST_F(ProcessExecutorTest, ThirtyLostWorkersLeaveNothingBehind) {
       const int index = Add(*executor, i % 2 == 0 ? "crash" : "hang");
       ASSERT_TRUE(executor->Gate(index, 16, absl::Milliseconds(50)).ok());
     }
-    EXPECT_EQ(executor->workers_started(), 31);
+    EXPECT_EQ(executor->health().workers_started, 31);
+    EXPECT_EQ(executor->health().workers_lost, 30);
+    EXPECT_EQ(executor->health().quarantine, "");
     EXPECT_EQ(OpenDescriptors(), before);
   }
   EXPECT_EQ(OpenDescriptors(), before - 1);

@@ -1,4 +1,4 @@
-#include "service/cli/layer_file.h"
+#include "service/models/layer_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +12,13 @@
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "kernels/config/status_macros.h"
-#include "service/cli/args.h"
-#include "service/cli/layer_flags.h"
 
 namespace hone {
+
+// Generated from the files (CMakeLists.txt).
+const std::vector<std::pair<absl::string_view, absl::string_view>>&
+ModelFiles();
+
 namespace {
 
 using google::protobuf::Struct;
@@ -30,7 +33,8 @@ class Object {
       : fields_(fields), where_(std::move(where)) {}
 
   absl::Status Error(absl::string_view field, absl::string_view what) const {
-    return UsageError(absl::StrCat(where_, ": \"", field, "\" ", what));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where_, ": \"", field, "\" ", what));
   }
 
   absl::Status OnlyKnows(std::initializer_list<const char*> known) const {
@@ -167,6 +171,24 @@ absl::StatusOr<ModelLayer> ParseLayer(const Object& object, std::string model,
 
 }  // namespace
 
+Problem DenseProblem(int64_t n, int64_t k, const DataType& a, const DataType& b,
+                     int64_t group, bool bias) {
+  Problem problem;
+  problem.layer.n = n;
+  problem.layer.k = k;
+  problem.layer.a = a;
+  problem.layer.b = b;
+  const bool narrow = a.bits() < 16;
+  problem.layer.c = narrow ? kFloat16 : a;
+  problem.layer.b_scale_type = narrow ? kFloat16 : a;
+  problem.layer.a_scale = narrow ? InputScale::kToken : InputScale::kNone;
+  problem.layer.b_scale =
+      group == 0 ? ScaleGranularity::kChannel : ScaleGranularity::kGroup;
+  problem.layer.b_group = group;
+  problem.layer.bias = bias;
+  return problem;
+}
+
 absl::StatusOr<std::vector<ModelLayer>> ParseLayerFile(
     absl::string_view path, absl::string_view text,
     const LayerFileOptions& options) {
@@ -174,7 +196,7 @@ absl::StatusOr<std::vector<ModelLayer>> ParseLayerFile(
   const auto parsed =
       google::protobuf::util::JsonStringToMessage(std::string(text), &root);
   if (!parsed.ok()) {
-    return UsageError(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         path, " is not a JSON object: ", std::string(parsed.message())));
   }
   const Object file(root, std::string(path));
@@ -195,7 +217,8 @@ absl::StatusOr<std::vector<ModelLayer>> ParseLayerFile(
     const Value& value = list->list_value().values(i);
     std::string where = absl::StrCat(path, ": layer ", i + 1);
     if (!value.has_struct_value())
-      return UsageError(absl::StrCat(where, " must be an object"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, " must be an object"));
     const auto name = value.struct_value().fields().find("name");
     if (name != value.struct_value().fields().end() &&
         name->second.has_string_value())
@@ -211,9 +234,9 @@ absl::StatusOr<std::vector<ModelLayer>> ParseLayerFile(
   }
   for (const std::string& wanted : options.layers) {
     if (names.count(wanted) == 0) {
-      return UsageError(absl::StrCat("--layers names '", wanted, "', but ",
-                                     path, " has ",
-                                     absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--layers names '", wanted, "', but ", path, " has ",
+                       absl::StrJoin(names, ", ")));
     }
   }
   std::erase_if(layers, [&](const ModelLayer& layer) {
@@ -229,8 +252,16 @@ absl::StatusOr<std::vector<ModelLayer>> ReadLayerFile(
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   if (!file || !(text << file.rdbuf()))
-    return UsageError(absl::StrCat("cannot read the layer file ", path));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read the layer file ", path));
   return ParseLayerFile(path, text.str(), options);
+}
+
+std::vector<std::pair<std::string, absl::string_view>> ShippedLayerFiles() {
+  std::vector<std::pair<std::string, absl::string_view>> files;
+  for (const auto& [path, text] : ModelFiles())
+    files.emplace_back(path.substr(path.rfind('/') + 1), text);
+  return files;
 }
 
 }  // namespace hone
