@@ -148,7 +148,7 @@ TEST_F(WebRoutesTest, StatusSaysWhatHonedDoes) {
   TuneSnapshot ended;
   ended.tune_id = "id-2";
   ended.problem = TestProblem(1024, 512);
-  ended.is_audit = true;
+  ended.kind = JobKind::kAudit;
   ended.state = TuneState::kFailed;
   ended.error = absl::UnavailableError("shared");
   jobs_ = {job, ended};
