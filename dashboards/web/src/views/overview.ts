@@ -19,7 +19,7 @@ function deviceFacts(status: Status): HTMLElement {
       ['driver', device.driver || '–'], ['VBIOS', device.vbios || '–'],
       ['SMs', count(device.sm_count)],
       ['max SM clock', `${count(device.max_clock_mhz)} MHz`],
-      ['power limit', `${count(device.power_limit_w)} W`],
+      ['power limit', device.power_limit_w ? `${count(device.power_limit_w)} W` : '–'],
       ['ECC', device.ecc === null ? '–' : device.ecc ? 'on' : 'off'],
       ['memory', bytes(device.memory_bytes)], ['L2', bytes(device.l2_bytes)],
       ['bandwidth', `${fixed(device.memory_gbps, 0)} GB/s`],
