@@ -242,6 +242,19 @@ class RecheckTest : public ::testing::Test {
     return points.ok() ? *points : std::vector<RecheckPoint>();
   }
 
+  // One that is timed at M = 16 beside the served kernel and the default.
+  TuningConfig RunnerUp() {
+    Recheck();
+    TuningConfig found;
+    for (const Trial& trial : stored_) {
+      if (trial.m == 16 && trial.config != configs_[0] &&
+          trial.config != HeuristicDefault(problem_, device_, 16)) {
+        found = trial.config;
+      }
+    }
+    return found;
+  }
+
   // By what a new driver multiplies the times.
   std::function<double(const TuningConfig&, int64_t m)> slower;
   DeviceSpec device_;
@@ -338,14 +351,50 @@ TEST_F(RecheckTest, AConfigThatDoesNotCompileOrIsNoLongerLegal) {
   EXPECT_THAT(Recheck()[0].failure, HasSubstr("no longer legal"));
 }
 
-TEST_F(RecheckTest, WhatOthersDidToTheServedKernelIsNoFinding) {
-  executor_.gate = [this](const TuningConfig& config, int64_t m) {
+TEST_F(RecheckTest, WhatOthersDidToAKernelIsNoFinding) {
+  const TuningConfig standard = HeuristicDefault(problem_, device_, 16);
+  for (const TuningConfig& lost : {configs_[0], standard, RunnerUp()}) {
+    SCOPED_TRACE(lost.ToString());
+    executor_.gate = [&](const TuningConfig& config, int64_t m) {
+      GateResult result;
+      if (config == lost && m == 16) result.outcome = Outcome::kInterrupted;
+      return result;
+    };
+    // The next M is measured against all of them again.
+    const std::vector<RecheckPoint> points = Recheck();
+    ASSERT_THAT(points, SizeIs(1));
+    EXPECT_EQ(points[0].m, 64);
+    EXPECT_THAT(points[0].failure, IsEmpty());
+    EXPECT_EQ(points[0].kernels, 5);
+  }
+}
+
+TEST_F(RecheckTest, AKernelLostAfterItWasTimedIsNoFindingEither) {
+  const TuningConfig standard = HeuristicDefault(problem_, device_, 16);
+  int gates = 0;
+  executor_.gate = [&](const TuningConfig& config, int64_t m) {
     GateResult result;
-    if (config == configs_[0] && m == 16)
-      result.outcome = Outcome::kInterrupted;
+    if (config == standard && m == 16 && ++gates == 2)
+      result.outcome = Outcome::kOutOfMemory;
     return result;
   };
-  EXPECT_THAT(Recheck(), IsEmpty());
+  const std::vector<RecheckPoint> points = Recheck();
+  ASSERT_THAT(points, SizeIs(1));
+  EXPECT_EQ(points[0].m, 64);
+}
+
+TEST_F(RecheckTest, AServedKernelThatFailsIsAFindingWhateverElseIsLost) {
+  const TuningConfig lost = RunnerUp();
+  executor_.gate = [&](const TuningConfig& config, int64_t m) {
+    GateResult result;
+    if (config == configs_[0]) result.outcome = Outcome::kWrongResult;
+    if (config == lost && m == 16) result.outcome = Outcome::kInterrupted;
+    return result;
+  };
+  const std::vector<RecheckPoint> points = Recheck();
+  ASSERT_THAT(points, SizeIs(2));
+  EXPECT_THAT(points[0].failure, HasSubstr("wrong_result"));
+  EXPECT_FALSE(points[0].no_slower_than_default);
 }
 
 TEST_F(RecheckTest, EndsAtItsDeadlineAndWhenCancelled) {
