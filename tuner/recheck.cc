@@ -345,6 +345,12 @@ absl::StatusOr<std::optional<RecheckPoint>> RecheckRun::CheckAt(int64_t m) {
     if (config == standard_config) roles.standard = index;
   }
   const Kernel& served = KernelOf(served_config);
+  // That the served kernel fails by itself is a finding, whatever it would have
+  // been compared with.
+  const auto is_open = [&] {
+    return lost && (served.failure.empty() || served.by_circumstance);
+  };
+  if (is_open()) return std::nullopt;
   std::vector<std::vector<Sample>> samples;
   if (!entrants.empty()) {
     HONE_ASSIGN_OR_RETURN(const bool finished, TimeAll(m, entrants, samples));
@@ -357,10 +363,7 @@ absl::StatusOr<std::optional<RecheckPoint>> RecheckRun::CheckAt(int64_t m) {
     }
   }
   for (const Kernel* kernel : entrants) lost |= kernel->by_circumstance;
-  // That the served kernel fails by itself is a finding, whatever it would have
-  // been compared with.
-  if (lost && (served.failure.empty() || served.by_circumstance))
-    return std::nullopt;
+  if (is_open()) return std::nullopt;
   const AuditPoint judged =
       JudgeFinalists(samples, roles, options_.choice_rounds,
                      1 - options_.confidence, options_.race);
