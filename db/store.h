@@ -283,7 +283,8 @@ class Store {
   // now on. NotFound: no such table.
   absl::Status RecordRecheck(const RecheckRecord& record);
   // What trials say of the times of every config that a table serves, for each
-  // of the tables in turn: by its problem, device class and protocol.
+  // of the tables in turn: by its problem and protocol, on the device that it
+  // was measured on, in the state it was in.
   absl::StatusOr<std::vector<TrialTimes>> TimesOf(
       absl::Span<const StoredTable> tables) const;
 

@@ -40,7 +40,7 @@ class LookupIndex {
  public:
   // `tables` are the answering tables of one revision; `source_closure` is
   // that of this binary's kernels (SourceClosureHash()). `times`, parallel to
-  // the tables, are what trials say of each one's problem and device
+  // the tables, are what trials say of each one's problem on its own device
   // (Store::TimesOf()): from them come the bounds of regret.
   LookupIndex(std::vector<StoredTable> tables, int64_t revision,
               std::string source_closure, std::vector<TrialTimes> times = {});
