@@ -26,20 +26,44 @@ struct Best {
   int64_t median_ns = 0;
 };
 
+// The trials that say how fast a config is at one M: measured ones with an
+// interval, by the newest kernel on the device state of the newest, and of
+// those the one with the most samples.
+std::vector<size_t> Speaking(const TrialColumns& trials) {
+  const auto measured =
+      std::find(trials.outcomes.begin(), trials.outcomes.end(), "measured") -
+      trials.outcomes.begin();
+  absl::flat_hash_map<std::pair<int64_t, int64_t>, size_t> speaking;
+  // From the newest.
+  for (size_t i = trials.id.size(); i-- > 0;) {
+    if (trials.outcome[i] != measured || trials.median_ns[i] <= 0 ||
+        trials.low_ns[i] <= 0) {
+      continue;
+    }
+    const auto [known, is_first] =
+        speaking.try_emplace({trials.m[i], trials.config[i]}, i);
+    size_t& best = known->second;
+    if (!is_first && trials.kernel[i] == trials.kernel[best] &&
+        trials.device[i] == trials.device[best] &&
+        trials.samples[i] > trials.samples[best]) {
+      best = i;
+    }
+  }
+  std::vector<size_t> list;
+  for (const auto& [subject, i] : speaking) list.push_back(i);
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
 // By M with trials: the answering table's where it has evidence of this M by
 // the same protocol, else the fastest that was measured.
 std::map<int64_t, Best> BestByM(const TrialColumns& trials,
                                 const std::vector<StoredTable>& tables) {
   std::map<int64_t, Best> best;
-  const auto measured =
-      std::find(trials.outcomes.begin(), trials.outcomes.end(), "measured") -
-      trials.outcomes.begin();
-  for (size_t i = 0; i < trials.id.size(); ++i) {
+  for (const int64_t m : trials.m) best[m];
+  for (const size_t i : Speaking(trials)) {
     Best& at_m = best[trials.m[i]];
-    if (trials.outcome[i] != measured || trials.median_ns[i] <= 0 ||
-        (at_m.median_ns > 0 && at_m.median_ns <= trials.median_ns[i])) {
-      continue;
-    }
+    if (at_m.median_ns > 0 && at_m.median_ns <= trials.median_ns[i]) continue;
     at_m.config = trials.configs[static_cast<size_t>(trials.config[i])];
     at_m.median_ns = trials.median_ns[i];
   }
@@ -73,6 +97,8 @@ void WriteTrials(JsonWriter& json, const TrialColumns& trials) {
       .ColumnOrNull("high_ns", trials.high_ns)
       .Column("samples", trials.samples)
       .Column("session", trials.session)
+      .Column("device", trials.device)
+      .Column("kernel", trials.kernel)
       .Column("unix_us", trials.unix_us)
       .Column("clock_mhz", clock_mhz)
       .EndObject();
@@ -138,7 +164,12 @@ absl::StatusOr<HttpResponse> TrialsAnswer(const WebParts& parts,
       .Field("modelled", device.modelled())
       .Column("configs", trials.configs)
       .Column("outcomes", trials.outcomes)
-      .Column("sessions", trials.sessions);
+      .Column("sessions", trials.sessions)
+      .Column("kernels", trials.kernels)
+      .Key("devices")
+      .BeginArray();
+  for (const DeviceSpec& state : trials.devices) WriteState(json, state);
+  json.EndArray();
   WriteTrials(json, trials);
   json.Key("points").BeginArray();
   for (const auto& [m, at_m] : best)
