@@ -7,6 +7,7 @@
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
+#include "service/server/lookup.h"
 #include "service/web/answers.h"
 #include "tuner/statistics.h"
 
@@ -55,8 +56,8 @@ std::vector<size_t> Speaking(const TrialColumns& trials) {
   return list;
 }
 
-// By M with trials: the answering table's where it has evidence of this M by
-// the same protocol, else the fastest that was measured.
+// By M with trials: the answering table's where it is legal and has evidence of
+// this M by the same protocol, else the fastest that was measured.
 std::map<int64_t, Best> BestByM(const TrialColumns& trials,
                                 const std::vector<StoredTable>& tables) {
   std::map<int64_t, Best> best;
@@ -68,8 +69,12 @@ std::map<int64_t, Best> BestByM(const TrialColumns& trials,
     at_m.median_ns = trials.median_ns[i];
   }
   for (const StoredTable& stored : tables) {
-    if (!(stored.table.protocol == trials.protocol)) continue;
-    for (const TableEntry& entry : stored.table.entries) {
+    const DispatchTable& table = stored.table;
+    if (!(table.protocol == trials.protocol) ||
+        !AllLegal(table, table.problem, table.device)) {
+      continue;
+    }
+    for (const TableEntry& entry : table.entries) {
       for (const Evidence& evidence : entry.evidence) {
         const auto at_m = best.find(evidence.m);
         if (at_m == best.end() || evidence.samples == 0) continue;
