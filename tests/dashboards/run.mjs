@@ -95,7 +95,8 @@ try {
       const answer = await fetch(base + path);
       const policy = answer.headers.get('content-security-policy');
       assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self'/);
-      assert.equal(await answer.text(), readFileSync(join(web, 'dist', name), 'utf8'), name);
+      assert.ok(await answer.text() === readFileSync(join(web, 'dist', name), 'utf8'),
+        `${path} is not the committed ${name}: honed was built from another one`);
     }
   });
 

@@ -3,7 +3,7 @@ import {get, getTable, type TrialsAnswer} from '../api';
 import {parseConfig} from '../config';
 import type {Ctx} from '../context';
 import {field, h, interaction, replace} from '../dom';
-import {count, interval, ratio, usUnit, words} from '../format';
+import {count, intervalUnit, ratio, usUnit, words} from '../format';
 import {HeatCanvas} from '../heat_canvas';
 import {heatClasses, outcomeLetters} from '../heat_colours';
 import {panel, scope} from '../panel';
@@ -121,7 +121,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     facts.push(
       ['of the best', ratio(grid.ratio[cell])],
       ['median', usUnit(trials.median[trial])],
-      ['interval', interval(trials.low[trial], trials.high[trial]) + ' µs'],
+      ['interval', intervalUnit(trials.low[trial], trials.high[trial])],
       ['samples', count(trials.samples[trial])],
       ['outcome', words(outcome) + (grid.winner[col] === row ?
         `, winner (${grid.winnerFrom[col]})` : grid.tie[cell] ? ', tie' : '')],
