@@ -83,6 +83,9 @@ struct StoredTable {
   // e.g. "driver 580.65 here, 570.12 measured". None where a recheck kept the
   // table. Empty from ListTables().
   std::vector<std::string> soft_differences;
+
+  // What `soft_differences` is to this device.
+  std::vector<std::string> DifferencesFor(const DeviceSpec& here) const;
 };
 
 // A recheck as it is stored; see tuner/recheck_report.h.

@@ -54,6 +54,8 @@ RegretBound ToRegretBound(const TransferBound& bound,
                    bound.unmeasured, " M they were not")};
 }
 
+}  // namespace
+
 bool AllLegal(const DispatchTable& table, const Problem& problem,
               const DeviceSpec& device) {
   if (table.entries.empty()) return false;
@@ -62,8 +64,6 @@ bool AllLegal(const DispatchTable& table, const Problem& problem,
                        return !CheckConfig(problem, device, entry.config);
                      });
 }
-
-}  // namespace
 
 absl::Status CheckHasKernel(const Problem& problem, const DeviceSpec& device) {
   const absl::Status status = CheckProblem(problem, device);
@@ -275,12 +275,8 @@ absl::StatusOr<LookupIndex::Found> LookupIndex::Find(
             "the kernels' sources changed since this table was tuned; tune "
             "again");
       }
-      const bool kept = std::count(stored.kept_in.begin(), stored.kept_in.end(),
-                                   device.SoftText()) > 0;
-      for (std::string& difference :
-           SoftDifferences(device, stored.table.device)) {
-        if (!kept) found.notes.push_back(std::move(difference));
-      }
+      for (std::string& difference : stored.DifferencesFor(device))
+        found.notes.push_back(std::move(difference));
       return found;
     }
     found.notes.push_back(

@@ -108,6 +108,11 @@ class LookupIndex {
   std::unique_ptr<DefaultTables> defaults_ = std::make_unique<DefaultTables>();
 };
 
+// Whether the table has configs and all are legal for the problem on the
+// device, by today's rules.
+bool AllLegal(const DispatchTable& table, const Problem& problem,
+              const DeviceSpec& device);
+
 // Why there is no kernel, as an error of the request: field violations where it
 // is not valid, else the reason NO_KERNEL, with what the device computes in
 // instead (NextComputable of kernels/space) where there is such a thing.
