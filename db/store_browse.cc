@@ -43,9 +43,9 @@ absl::StatusOr<std::string> StoreSnapshot::Version() const {
   HONE_ASSIGN_OR_RETURN(const int64_t revision,
                         ReadCurrentRevision(*database_));
   HONE_ASSIGN_OR_RETURN(
-      const int64_t verified,
-      database_->QueryInt("SELECT count(*) FROM verification"));
-  return absl::StrCat(trial, ".", revision, ".", verified);
+      const int64_t recheck,
+      database_->QueryInt("SELECT coalesce(max(id), 0) FROM recheck"));
+  return absl::StrCat(trial, ".", revision, ".", recheck);
 }
 
 absl::StatusOr<std::vector<BrowsedClass>> StoreSnapshot::Classes() const {

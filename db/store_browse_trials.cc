@@ -117,7 +117,8 @@ std::vector<int64_t> RepeatedIds(std::vector<NarrowTrial> trials,
 }  // namespace
 
 absl::StatusOr<TrialColumns> StoreSnapshot::Trials(
-    absl::string_view problem_hash, absl::string_view class_hash) const {
+    absl::string_view problem_hash, absl::string_view class_hash,
+    int64_t limit) const {
   TrialColumns columns;
   HONE_ASSIGN_OR_RETURN(const int64_t problem,
                         FindRow(*database_, "problem", problem_hash));
@@ -152,6 +153,19 @@ absl::StatusOr<TrialColumns> StoreSnapshot::Trials(
   absl::StatusOr<Protocol> parsed = Protocol::Parse(text);
   HONE_RETURN_IF_ERROR(Unreadable(parsed.status()));
   columns.protocol = *parsed;
+  if (count > limit) {
+    HONE_ASSIGN_OR_RETURN(
+        Statement select,
+        database_->Prepare("SELECT id FROM trial WHERE problem = ?"
+                           " AND device_class = ? AND protocol = ?"
+                           " ORDER BY id DESC LIMIT 1 OFFSET ?"));
+    select.Bind(problem).Bind(device_class).Bind(protocol).Bind(limit - 1);
+    HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return absl::DataLossError("trials are missing");
+    first = select.Int(0);
+    columns.older = count - limit;
+    count = limit;
+  }
   TextIndex outcomes(&columns.outcomes);
   TextIndex sessions(&columns.sessions);
   absl::flat_hash_map<int64_t, int64_t> configs;

@@ -238,7 +238,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
        {"idle_tune", Json{daemon->idle_ != nullptr}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
-  if (options.recheck && can_tune().ok()) daemon->RecheckAfterChange();
+  if (options.recheck && daemon->CanTune()().ok()) daemon->RecheckAfterChange();
   return daemon;
 }
 
@@ -250,6 +250,7 @@ absl::Status Daemon::ServeHttp(const DaemonOptions& options,
                           .content_type = MetricsPage::kContentType,
                           .body = metrics_page_->Render()};
                     }});
+  // Its three handlers at once leave one of the store's four readers to tunes.
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options.http, options.insecure, std::move(routes));
   if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {

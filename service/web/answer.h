@@ -68,6 +68,8 @@ class QueryFields {
                                              int64_t low, int64_t high) const;
 
  private:
+  // Null when it is missing.
+  const std::string* Find(absl::string_view name) const;
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 

@@ -65,8 +65,8 @@ void WriteClass(JsonWriter& json, const BrowsedClass& browsed) {
         .Field("uuid", device.uuid)
         .Field("driver", device.driver)
         .Field("vbios", device.vbios)
-        .Field("power_limit_w",
-               static_cast<double>(device.power_limit_mw) / 1e3)
+        .FieldOrNull("power_limit_w",
+                     static_cast<double>(device.power_limit_mw) / 1e3)
         .EndObject();
   }
   json.EndArray()

@@ -16,6 +16,9 @@ namespace {
 // As the evidence of tables.
 constexpr double kIntervalAlpha = 0.05;
 
+// What a page can draw; it bounds the memory of an answer to some 100 MB.
+constexpr int64_t kMaxTrials = 200'000;
+
 // What serves one M, or would.
 struct Best {
   std::string config;
@@ -107,7 +110,8 @@ absl::StatusOr<HttpResponse> TrialsAnswer(const WebParts& parts,
         }
         HONE_ASSIGN_OR_RETURN(device, DeviceOfClass(parts, store, class_hash));
         HONE_ASSIGN_OR_RETURN(problem, ProblemOf(store, problem_hash));
-        HONE_ASSIGN_OR_RETURN(trials, store.Trials(problem_hash, class_hash));
+        HONE_ASSIGN_OR_RETURN(
+            trials, store.Trials(problem_hash, class_hash, kMaxTrials));
         HONE_ASSIGN_OR_RETURN(tables, store.Tables(class_hash, problem_hash));
         return absl::OkStatus();
       }));
@@ -130,6 +134,7 @@ absl::StatusOr<HttpResponse> TrialsAnswer(const WebParts& parts,
       .Field("class", class_hash)
       .Field("protocol", trials.protocol.ToString())
       .Field("other_protocols", trials.others)
+      .Field("older_trials", trials.older)
       .Field("modelled", device.modelled())
       .Column("configs", trials.configs)
       .Column("outcomes", trials.outcomes)

@@ -115,7 +115,7 @@ TEST_F(BrowseTest, SaysWhatIsNotThere) {
   EXPECT_THAT(*Ask([](const StoreSnapshot& s) { return s.Problems("x"); }),
               IsEmpty());
   EXPECT_THAT(
-      Ask([](const StoreSnapshot& s) { return s.Trials("x", "y"); })->id,
+      Ask([](const StoreSnapshot& s) { return s.Trials("x", "y", 1000); })->id,
       IsEmpty());
   EXPECT_THAT(
       *Ask([](const StoreSnapshot& s) { return s.Repeats("x", 10, 10); }),
@@ -163,8 +163,8 @@ TEST_F(BrowseTest, TrialsAreColumns) {
   const int64_t second = Record(other);
   const int64_t third = Record(Failed(1, Outcome::kWrongResult));
   Record(Measured(1, 100, 8), OtherDevice());
-  const auto trials =
-      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
   ASSERT_TRUE(trials.ok()) << trials.status();
   EXPECT_THAT(trials->id, ElementsAre(first, second, third));
   EXPECT_THAT(trials->m, ElementsAre(16, 16, 1));
@@ -206,11 +206,26 @@ TEST_F(BrowseTest, FewTrialsAmongManyComeInOrder) {
                   .ok());
   ids.push_back(Record(Measured(16, 200, 8)));
   ids.push_back(Record(Measured(64, 300, 8)));
-  const auto trials =
-      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
   EXPECT_EQ(trials->id, ids);
   EXPECT_THAT(trials->m, ElementsAre(64, 16, 64));
   EXPECT_THAT(trials->median_ns, ElementsAre(104, 204, 304));
+}
+
+TEST_F(BrowseTest, TheNewestTrialsAreWithinTheLimit) {
+  std::vector<int64_t> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(Record(Measured(5 - i, 100, 8)));
+  const auto newest = [this](int64_t limit) {
+    const auto trials = Ask([limit](const StoreSnapshot& s) {
+      return s.Trials(kProblem, kClass, limit);
+    });
+    EXPECT_EQ(trials->older + std::ssize(trials->id), 5);
+    return trials->id;
+  };
+  EXPECT_EQ(newest(5), ids);
+  EXPECT_THAT(newest(2), ElementsAre(ids[3], ids[4]));
+  EXPECT_THAT(newest(1), ElementsAre(ids[4]));
 }
 
 // Times by different methods must not stand side by side.
@@ -220,8 +235,8 @@ TEST_F(BrowseTest, TrialsAreOfTheNewestProtocol) {
   Record(Measured(1, 100, 8));
   Record(Measured(2, 100, 8));
   const int64_t newest = Record(Measured(1, 90, 8), TestDevice(), warm);
-  const auto trials =
-      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
   EXPECT_THAT(trials->id, ElementsAre(newest));
   EXPECT_EQ(trials->protocol, warm);
   EXPECT_EQ(trials->others, 2);
@@ -232,8 +247,8 @@ TEST_F(BrowseTest, IntervalsAreThoseOfFixedSamples) {
   for (const int64_t count : {1, 5, 6, 12, 30, 31, 200}) {
     Record(Measured(count, 1000, count));
   }
-  const auto trials =
-      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
   ASSERT_EQ(trials->id.size(), 7u);
   for (size_t i = 0; i < trials->id.size(); ++i) {
     std::vector<double> values;
@@ -372,7 +387,7 @@ TEST_F(BrowseTest, RepeatsAreOfOneConfigMAndProtocol) {
   EXPECT_NE(after.device_row, before.device_row);
 }
 
-TEST_F(BrowseTest, TheVersionFollowsTrialsAndTables) {
+TEST_F(BrowseTest, TheVersionFollowsTrialsTablesAndRechecks) {
   std::vector<std::string> versions;
   const auto see = [&] {
     versions.push_back(
@@ -389,7 +404,17 @@ TEST_F(BrowseTest, TheVersionFollowsTrialsAndTables) {
   const auto tables = Ask([](const StoreSnapshot& store) {
     return store.Tables(kClass, TestProblem(1024, 512).Hash());
   });
-  ASSERT_TRUE(store_->MarkVerified(tables->front().id, 2).ok());
+  RecheckRecord recheck;
+  recheck.session_id = "recheck";
+  recheck.device = TestDevice();
+  recheck.unix_us = 2;
+  recheck.keys = 1;
+  recheck.regret_limit = 0.01;
+  recheck.tables = {{.table_id = tables->front().id,
+                     .keys = 1,
+                     .median_regret = 0,
+                     .verdict = RecheckVerdict::kVerified}};
+  ASSERT_TRUE(store_->RecordRecheck(recheck).ok());
   see();
   std::sort(versions.begin(), versions.end());
   EXPECT_EQ(std::unique(versions.begin(), versions.end()), versions.end());
@@ -404,14 +429,14 @@ TEST_F(BrowseTest, SeesOneSnapshot) {
   Record(Measured(1, 100, 8));
   const absl::Status status =
       store_->Browse([&](const StoreSnapshot& store) -> absl::Status {
-        EXPECT_EQ(store.Trials(kProblem, kClass)->id.size(), 1u);
+        EXPECT_EQ(store.Trials(kProblem, kClass, 1000)->id.size(), 1u);
         Record(Measured(2, 100, 8));
-        EXPECT_EQ(store.Trials(kProblem, kClass)->id.size(), 1u);
+        EXPECT_EQ(store.Trials(kProblem, kClass, 1000)->id.size(), 1u);
         return absl::OkStatus();
       });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(Ask([](const StoreSnapshot& s) {
-              return s.Trials(kProblem, kClass);
+              return s.Trials(kProblem, kClass, 1000);
             })->id.size(),
             2u);
 }

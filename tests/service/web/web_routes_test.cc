@@ -148,7 +148,7 @@ TEST_F(WebRoutesTest, StatusSaysWhatHonedDoes) {
   TuneSnapshot ended;
   ended.tune_id = "id-2";
   ended.problem = TestProblem(1024, 512);
-  ended.is_audit = true;
+  ended.kind = JobKind::kAudit;
   ended.state = TuneState::kFailed;
   ended.error = absl::UnavailableError("shared");
   jobs_ = {job, ended};
@@ -226,6 +226,7 @@ TEST_F(WebRoutesTest, ClassesHoldDevicesThatWereSeenAndOurOwn) {
   classes = Json("classes");
   ASSERT_EQ(classes.size(), 2);
   EXPECT_TRUE(classes[0]["modelled"].truth());
+  EXPECT_TRUE(classes[0]["devices"][0]["power_limit_w"].is_null());
   EXPECT_EQ(classes[0]["sm_arch"].number(), 80);
   EXPECT_FALSE(classes[1]["modelled"].truth());
   EXPECT_EQ(classes[1]["trials"].number(), 2);
@@ -292,7 +293,15 @@ TEST_F(WebRoutesTest, TableHasItsEvidence) {
   EXPECT_EQ(table["protocol"].text(), later.protocol.ToString());
   EXPECT_EQ(table["tuned_us"].number(), 1'764'650'000'654'321);
   EXPECT_THAT(table["ladder"].numbers(), ElementsAre(1, 16, 64));
-  EXPECT_EQ(table["trade_off"].size(), 0);
+  ASSERT_EQ(table["trade_off"].size(), std::ssize(later.trade_off));
+  ASSERT_GT(later.trade_off.size(), 0u);
+  EXPECT_EQ(table["trade_off"][0]["kernels"].number(),
+            later.trade_off[0].kernels);
+  EXPECT_EQ(table["trade_off"][0]["worst_regret"].number(),
+            later.trade_off[0].worst_regret);
+  EXPECT_EQ(table["trade_off"][0]["compile_ms"].number(),
+            later.trade_off[0].compile_ms);
+  EXPECT_EQ(table["trade_off"][0]["proven"].truth(), later.trade_off[0].proven);
   ASSERT_EQ(table["entries"].size(), 2);
   const JsonValue entry = table["entries"][0];
   EXPECT_EQ(entry["m_lo"].number(), 1);
@@ -334,6 +343,7 @@ TEST_F(WebRoutesTest, TrialsComeAsColumns) {
   EXPECT_FALSE(answer["modelled"].truth());
   EXPECT_EQ(answer["protocol"].text(), Protocol().ToString());
   EXPECT_EQ(answer["other_protocols"].number(), 0);
+  EXPECT_EQ(answer["older_trials"].number(), 0);
   EXPECT_THAT(answer["outcomes"].texts(), ElementsAre("measured", "timeout"));
   EXPECT_THAT(answer["sessions"].texts(),
               ElementsAre("session-1", "session-2"));
