@@ -239,8 +239,8 @@ export class HeatCanvas {
     const shade = heatClass(ratio);
     c.fillStyle = shade.fill;
     c.fillRect(x, y, w, height);
-    if (grid.trials.outcome[trial] === grid.trials.screened) {
-      // A screen's few samples: the corner is cut.
+    if (!grid.trials.full[trial]) {
+      // Few samples: the corner is cut.
       c.beginPath();
       c.moveTo(x + w, y + height);
       c.lineTo(x + w - 6, y + height);

@@ -128,15 +128,18 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
     return false;
   });
 
+  const keysOf = new Map<Column, Float64Array>();
   const sort = () => {
     const column = columns.find((one) => one.key === sortKey);
     if (!column) return;
-    const keys = sortKeys(column, data.rows);
+    const rising = keysOf.get(column) ?? sortKeys(column, data.rows);
+    keysOf.set(column, rising);
+    const keys = new Float64Array(data.rows);
     // Rows without a value come last in both directions.
     for (let row = 0; row < data.rows; row++) {
-      keys[row] = Number.isNaN(keys[row]) ? Infinity : descending ? -keys[row] : keys[row];
+      keys[row] = Number.isNaN(rising[row]) ? Infinity : descending ? -rising[row] : rising[row];
     }
-    order.sort();
+    for (let i = 0; i < order.length; i++) order[i] = i;
     sortByKey(order, keys);
   };
 

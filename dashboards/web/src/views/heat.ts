@@ -241,8 +241,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     h('span', {class: 'item'}, h('span', {class: 'mark outline'}), 'winner'),
     h('span', {class: 'item', title: 'Within max(1 %, 64 ns) of the fastest'},
       h('span', {class: 'mark dot'}), 'tie'),
-    h('span', {class: 'item', title: 'Few samples: the screen showed it far behind'},
-      h('span', {class: 'mark cut'}), 'screened out'),
+    h('span', {class: 'item', title: 'Screened out far behind, or too few samples for an interval'},
+      h('span', {class: 'mark cut'}), 'few samples'),
     happened.filter((name) => name !== 'screened_out').map((name) =>
       h('span', {class: 'item'}, h('span', {class: 'mark hatched'}, h('b', {}, outcomeLetters[name] ?? '?')),
         words(name))));
@@ -253,7 +253,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
       ` · the first ${count(pngRows)} of ${count(shown.length)} configs` : ''),
     png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
-      `Of several trials, the one with most samples speaks. ${scope(answer)}`,
+      `Of several trials, the newest full one of the newest kernel and device state speaks. ` +
+      scope(answer),
   },
   h('div', {class: 'controls'},
     field('Sort', sortSelect),

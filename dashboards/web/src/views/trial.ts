@@ -5,7 +5,7 @@ import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
 import {facts} from '../facts';
 import {bytes, count, deviceName, fixed, intervalUnit, ratio, short, time, us, usUnit, words} from '../format';
-import {badge, modelledBadge, panel} from '../panel';
+import {badge, modelledBadge, panel, scope} from '../panel';
 import {href} from '../route';
 import {indexOfId, toColumns, toGrid} from '../trials';
 
@@ -132,7 +132,7 @@ function overM(ctx: Ctx, trial: Trial, answer: TrialsAnswer): HTMLElement | null
   const t = toColumns(answer);
   const grid = toGrid(t);
   const row = answer.configs.indexOf(trial.config);
-  if (row < 0) return null;
+  if (row < 0 || answer.protocol !== trial.protocol) return null;
   const cols = Array.from(grid.ms.keys())
     .filter((col) => !Number.isNaN(grid.ratio[row * grid.cols + col]));
   if (cols.length < 2) return null;
@@ -145,7 +145,7 @@ function overM(ctx: Ctx, trial: Trial, answer: TrialsAnswer): HTMLElement | null
     subject: `${trial.label} · ${trial.config}`,
     describe: `Time over the best at ${cols.length} values of M.`, height: 240, signal: ctx.signal,
     note: 'Its median over the fastest fully measured config at each M; 1 is the best. ' +
-      'Bars: interval of the median.',
+      `Bars: interval of the median. ${scope(answer)}`,
     data: () => ({
       file: ctx.file('config-over-m'), rows: cols.length, columns: [
         {key: 'm', name: 'M', value: (i) => grid.ms[cols[i]]},
