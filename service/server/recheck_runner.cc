@@ -1,6 +1,7 @@
 #include "service/server/recheck_runner.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,6 +119,7 @@ absl::Status RecheckRunner::Measure(
   const std::vector<std::vector<int64_t>> sample =
       SampleKeys(local, request.recheck->keys, request.recheck->seed);
   size_t next = 0;
+  std::set<std::string> timed;  // kernels
   SessionProgress now;
   now.phase = SessionPhase::kRecheck;
   for (size_t i = 0; i < tables.size(); ++i) {
@@ -153,7 +155,11 @@ absl::Status RecheckRunner::Measure(
       RecheckHooks hooks;
       hooks.record_trial = [&](const Trial& trial) {
         ++now.trials;
-        if (trial.outcome != Outcome::kMeasured) ++now.failed;
+        if (trial.outcome != Outcome::kMeasured) {
+          ++now.failed;
+        } else if (timed.insert(trial.compile.kernel_id).second) {
+          ++now.compiled;
+        }
         return store_->RecordTrial(device, protocol, trial).status();
       };
       hooks.point = [&](const RecheckPoint& point) {

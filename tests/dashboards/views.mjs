@@ -33,7 +33,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
   const answer = await get('trials', query);
   const t = answer.trials;
   const table = problem.table ? await get('table', query) : null;
-  const label = cls.modelled ? ' on a modelled device' : '';
+  const label = ` on ${cls.name}`;
 
   const view = (name, path, body) => tests.test(`view ${name}${label}`, async () => {
     const seen = await openPage(browser, base);
@@ -46,7 +46,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
       assert.equal(await panel.locator('header .badge.modelled').count(), cls.modelled ? 1 : 0);
     }
     if (screenshots) {
-      await seen.page.screenshot({path: `${screenshots}/${name}${cls.modelled ? '-modelled' : ''}.png`,
+      await seen.page.screenshot({path: `${screenshots}/${name.replaceAll(' ', '-')}${cls.modelled ? '-modelled' : ''}.png`,
         fullPage: true});
     }
     await body(seen.page);
@@ -64,7 +64,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
       assertShows(device['MMA peak'], status.device.peak_tflops, 'MMA peak');
       assertShows(device['mma.sync peak'], status.device.mma_sync_tflops, 'mma.sync peak');
       assertShows(device['max SM clock'], status.device.max_clock_mhz, 'max SM clock');
-      assertShows(device['power limit'], status.device.power_limit_w, 'power limit');
+      assertShows(device['power limit'], status.device.power_limit_w || null, 'power limit');
     } else {
       assert.equal(device.device, 'none: lookups only');
     }
@@ -201,6 +201,14 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
         {...query, config: trial.config})}`)).text();
       assert.equal(await page.locator('pre').textContent(), source);
     });
+  }
+
+  if (t.id.length === 0) {
+    for (const name of ['heat', 'roofline', 'trials']) {
+      await view(`${name} without trials`, fragment(name, query), async (page) => {
+        assert.match(await page.locator('.content').textContent(), /No (such )?trial/);
+      });
+    }
   }
 
   await view('speedup', fragment('speedup', query), async (page) => {

@@ -1,6 +1,7 @@
 // Tables of numbers: sortable, paged, and the source of every CSV. A chart's
 // data table holds exactly what the chart draws.
 import {download, h, interaction, replace, type Child} from './dom';
+import {count} from './format';
 import {sortByKey} from './sort';
 
 export type Cell = string | number | boolean | null | undefined;
@@ -187,8 +188,7 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
         heading.removeAttribute('aria-sort');
       }
     });
-    where.textContent = `Rows ${(first + 1).toLocaleString('en-US')} to ` +
-      `${last.toLocaleString('en-US')} of ${data.rows.toLocaleString('en-US')}`;
+    where.textContent = `Rows ${count(first + 1)} to ${count(last)} of ${count(data.rows)}`;
     back.disabled = page === 0;
     forward.disabled = last >= data.rows;
   };

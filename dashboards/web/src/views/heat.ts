@@ -3,7 +3,7 @@ import {get, getTable, type TrialsAnswer} from '../api';
 import {parseConfig} from '../config';
 import type {Ctx} from '../context';
 import {field, h, interaction, replace} from '../dom';
-import {count, interval, ratio, usUnit, words} from '../format';
+import {count, intervalUnit, ratio, usUnit, words} from '../format';
 import {HeatCanvas} from '../heat_canvas';
 import {heatClasses, outcomeLetters} from '../heat_colours';
 import {panel, scope} from '../panel';
@@ -121,7 +121,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     facts.push(
       ['of the best', ratio(grid.ratio[cell])],
       ['median', usUnit(trials.median[trial])],
-      ['interval', interval(trials.low[trial], trials.high[trial]) + ' µs'],
+      ['interval', intervalUnit(trials.low[trial], trials.high[trial])],
       ['samples', count(trials.samples[trial])],
       ['outcome', words(outcome) + (grid.winner[col] === row ?
         `, winner (${grid.winnerFrom[col]})` : grid.tie[cell] ? ', tie' : '')],
@@ -265,7 +265,12 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     ladder.length < all.length && select('M', 'cols', [
       ['', `${ladder.length} of the ladder`], ['all', `all ${all.length}, probes too`]]),
     field('Text', text)),
-  legend, heat.element, readout, spoken);
+  legend, heat.element, readout, spoken,
+  h('details', {}, h('summary', {}, 'Abbreviations and keys'), h('p', {class: 'note'},
+    'tile: block of M × N × K; st: stages; splt: k2 is split-K by 2, strm is stream-K; clu: cluster; ' +
+    'load: tma, cpa (cp.async), ldg; ws: warp-specialized; 2cta: CTAs per SM; f2: MMAs in flight; ' +
+    'rm, rn: raster along M or N. Arrow keys, Page Up and Down, Home and End move the cursor, ' +
+    's sorts by its column, Enter opens its trial.')));
   replace(root, section);
   draw();
   const selected = params.has('trial') ? indexOfId(trials, params.get('trial')!) : -1;

@@ -19,9 +19,9 @@ function deviceFacts(status: Status): HTMLElement {
       ['driver', device.driver || '–'], ['VBIOS', device.vbios || '–'],
       ['SMs', count(device.sm_count)],
       ['max SM clock', `${count(device.max_clock_mhz)} MHz`],
-      ['power limit', `${count(device.power_limit_w)} W`],
+      ['power limit', device.power_limit_w ? `${count(device.power_limit_w)} W` : '–'],
       ['ECC', device.ecc === null ? '–' : device.ecc ? 'on' : 'off'],
-      ['memory', bytes(device.memory_bytes)], ['L2', bytes(device.l2_bytes)],
+      ['memory', device.memory_bytes ? bytes(device.memory_bytes) : '–'], ['L2', bytes(device.l2_bytes)],
       ['bandwidth', `${fixed(device.memory_gbps, 0)} GB/s`],
       ['MMA peak', `${fixed(device.peak_tflops, 0)} T/s`],
       ['mma.sync peak', `${fixed(device.mma_sync_tflops, 0)} T/s`]);

@@ -4,7 +4,7 @@ import {axis, axisOfM, chart, errorBars} from '../chart';
 import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
 import {facts} from '../facts';
-import {bytes, count, deviceName, fixed, interval, ratio, short, time, us, usUnit, words} from '../format';
+import {bytes, count, deviceName, fixed, intervalUnit, ratio, short, time, us, usUnit, words} from '../format';
 import {badge, modelledBadge, panel} from '../panel';
 import {href} from '../route';
 import {indexOfId, toColumns, toGrid} from '../trials';
@@ -17,7 +17,7 @@ function head(trial: Trial, low: number | null, high: number | null): HTMLElemen
     ['outcome', badge(good ? 'ok' : 'bad', words(trial.outcome))],
     ['M', count(trial.m)],
     ['median', trial.median_ns ? usUnit(trial.median_ns) : '–'],
-    ['interval', `${interval(low, high)} µs`],
+    ['interval', intervalUnit(low, high)],
     ['samples', count(trial.samples.length)],
     ['gate', trial.gate],
     ['error norm', fixed(trial.relative_norm, 6)],
@@ -175,7 +175,7 @@ function overM(ctx: Ctx, trial: Trial, answer: TrialsAnswer): HTMLElement | null
       count: cols.length, x: (i) => Math.log2(grid.ms[cols[i]]), y: (i) => scaled(t.median[at(i)], i),
       href: link,
       text: (i) => [`M = ${grid.ms[cols[i]]}: ${ratio(scaled(t.median[at(i)], i))}`,
-        usUnit(t.median[at(i)]), `${interval(t.low[at(i)], t.high[at(i)])} µs`,
+        usUnit(t.median[at(i)]), intervalUnit(t.low[at(i)], t.high[at(i)]),
         `${t.samples[at(i)]} samples`],
     },
   });
