@@ -181,7 +181,10 @@ absl::Status AuditRun::Tune() {
     SessionHooks hooks;
     // Nothing is known and nothing kept: each tune stands on its own.
     hooks.known_trials = [] { return std::vector<Trial>(); };
-    hooks.record_trial = [](const Trial&) { return absl::OkStatus(); };
+    hooks.record_trial = [this](const Trial& trial) {
+      hooks_.trial(trial);
+      return absl::OkStatus();
+    };
     hooks.progress = hooks_.progress;
     hooks.is_cancelled = hooks_.is_cancelled;
     hooks.now = hooks_.now;

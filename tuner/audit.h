@@ -66,6 +66,8 @@ struct AuditHooks {
   // Those of a tune as they are; then SessionPhase::kAudit, counted anew.
   std::function<void(const SessionProgress&)> progress;
   std::function<bool()> is_cancelled;
+  // Told of each trial of the tunes.
+  std::function<void(const Trial&)> trial = [](const Trial&) {};
   std::function<absl::Time()> now = absl::Now;
 };
 

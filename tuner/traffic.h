@@ -67,7 +67,8 @@ class TimeCurve {
 // What a problem has for a table.
 enum class TableState : uint8_t {
   kMissing,
-  // The kernels' sources changed since.
+  // The kernels' sources changed since, or it lacks evidence at some M or is of
+  // another protocol.
   kStale,
   // Imported, and not tuned here.
   kUnverified,

@@ -173,6 +173,8 @@ absl::StatusOr<std::vector<v1::TrafficSummary>> FetchTraffic(
     Connection& connection) {
   std::vector<v1::TrafficSummary> all;
   v1::ListTrafficRequest request;
+  // The daemon reads all of it for every page.
+  request.set_page_size(1000);
   do {
     HONE_ASSIGN_OR_RETURN(
         const v1::ListTrafficResponse page,
@@ -269,6 +271,7 @@ absl::Status TuneFromTraffic(const Invocation& invocation,
     // Whatever became of it, it is not planned again.
     waiting[plan.front().problem].state = TableState::kFresh;
   }
+  const size_t ran = rows.size();
   for (const PlannedTune& tune : PlanTunes(waiting, Unlimited(waiting))) {
     rows.push_back(row_of(tune));
     rows.back().budget = absl::ZeroDuration();
@@ -284,7 +287,7 @@ absl::Status TuneFromTraffic(const Invocation& invocation,
     return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
   if (failed > 0) {
     return absl::AbortedError(
-        absl::StrCat(failed, " of ", rows.size(), " tunes failed"));
+        absl::StrCat(failed, " of ", ran, " tunes failed"));
   }
   return absl::OkStatus();
 }

@@ -66,7 +66,7 @@ std::string Verdict(const v1::RecheckedTable& table) {
   std::string verdict = absl::AsciiStrToLower(absl::StripPrefix(
       v1::RecheckVerdict_Name(table.verdict()), "RECHECK_VERDICT_"));
   if (!table.retune_id().empty())
-    absl::StrAppend(&verdict, ", queued as ", table.retune_id());
+    absl::StrAppend(&verdict, ", to run when idle as ", table.retune_id());
   return verdict;
 }
 

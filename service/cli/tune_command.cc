@@ -48,6 +48,7 @@ std::string Outcome(const v1::TuneResult& result) {
 
 absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
   TextTable table({{"tune id"},
+                   {"kind"},
                    {"state"},
                    {"layer"},
                    {"steps", true},
@@ -61,7 +62,7 @@ absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
         connection.Call(&v1::TuningService::Stub::ListTunes, request));
     for (const v1::Tune& tune : page.tunes()) {
       items.push_back(ToJson(tune, /*indented=*/false));
-      std::string layer = "recheck of all tables";
+      std::string layer = "all tables";
       if (tune.has_problem()) {
         HONE_ASSIGN_OR_RETURN(const Problem problem,
                               ProblemFromProto(tune.problem()));
@@ -69,6 +70,8 @@ absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
       }
       table.AddRow(
           {tune.tune_id(),
+           absl::AsciiStrToLower(
+               absl::StripPrefix(v1::TuneKind_Name(tune.kind()), "TUNE_KIND_")),
            absl::AsciiStrToLower(absl::StripPrefix(
                v1::TuneState_Name(tune.state()), "TUNE_STATE_")),
            layer,

@@ -131,7 +131,10 @@ Client::Client(ClientOptions options, DeviceSpec device, TableFiles files,
       [this](const TrafficReport& report, TrafficReporter::Done done) {
         remote_.ReportTraffic(report, device_, kReportTimeout, std::move(done));
       },
-      TrafficReporter::Options{.interval = options_.report_interval});
+      TrafficReporter::Options{.interval = options_.report_interval,
+                               .has_kernel = [this](const Problem& problem) {
+                                 return CheckProblem(problem, device_).ok();
+                               }});
 }
 
 Client::~Client() = default;

@@ -75,6 +75,10 @@ void TrafficReporter::TakeLocked() {
     counts = 0;
   };
   for (auto& [problem, calls] : counter_->Take()) {
+    if (!options_.has_kernel(problem)) {
+      for (const CallCounter::Calls& at : calls) stats_.dropped += at.calls;
+      continue;
+    }
     if (counts + calls.size() > kMaxCounts) put();
     counts += calls.size();
     for (const CallCounter::Calls& at : calls) pending.calls += at.calls;

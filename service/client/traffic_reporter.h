@@ -33,7 +33,8 @@ struct TrafficStats {
   int64_t reported = 0;
   // Taken from the counter, and not confirmed yet.
   int64_t pending = 0;
-  // Given up: honed refused them, or confirmed nothing for too long.
+  // Given up: there is no kernel for them, or honed refused them or confirmed
+  // nothing for too long.
   int64_t dropped = 0;
   // Why the last report failed; OK after one that did not.
   absl::Status error;
@@ -54,6 +55,11 @@ class TrafficReporter {
     // Less than honed knows a report's id for, which is an hour.
     absl::Duration give_up = absl::Minutes(10);
     std::function<absl::Time()> now = absl::Now;
+    // Honed refuses a whole report for one problem that has no kernel on the
+    // device; calls of those are dropped instead.
+    std::function<bool(const Problem&)> has_kernel = [](const Problem&) {
+      return true;
+    };
   };
 
   // `counter` must outlive the reporter. Done may come after its end.

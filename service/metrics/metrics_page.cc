@@ -144,6 +144,10 @@ void MetricsPage::CollectDatabase(MetricFamilies& families) const {
   AddGauge(families, "hone_database_size_bytes",
            "The database with its write-ahead log.",
            DatabaseBytes(sources_.database));
+  AddCounter(families, "hone_traffic_uncounted_total",
+             "Lookups that missed and are not in the traffic, for want of "
+             "memory or because the store refused their device.",
+             static_cast<double>(sources_.uncounted_misses()));
   prometheus::MetricFamily& family = AddFamily(
       families, "hone_tables",
       "Tables of this device's class that answer lookups; without a device, of "

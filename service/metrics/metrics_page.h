@@ -51,6 +51,8 @@ class MetricsPage {
     const EventMetrics* events = nullptr;
     std::function<QueueReading()> queue;
     std::function<TablesReading()> tables;
+    // Misses that honed could not keep.
+    std::function<int64_t()> uncounted_misses;
     // Of the device; without an executor, empty.
     std::function<ExecutorHealth()> health;
     std::function<absl::Status()> can_tune;

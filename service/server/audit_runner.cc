@@ -8,12 +8,14 @@ namespace hone {
 
 AuditRunner::AuditRunner(Store* store, Executor* executor,
                          CandidateCompiler* compiler,
-                         CandidateCompiler* uncached, Logger* log)
+                         CandidateCompiler* uncached, Logger* log,
+                         EventMetrics* metrics)
     : store_(store),
       executor_(executor),
       compiler_(compiler),
       uncached_(uncached),
-      log_(log) {}
+      log_(log),
+      metrics_(metrics) {}
 
 absl::StatusOr<TuneOutcome> AuditRunner::Run(
     const TuneRequest& request,
@@ -41,6 +43,9 @@ absl::StatusOr<TuneOutcome> AuditRunner::Run(
   AuditHooks hooks;
   hooks.progress = progress;
   hooks.is_cancelled = is_cancelled;
+  hooks.trial = [this](const Trial& trial) {
+    metrics_->OnTrial(trial.outcome);
+  };
   absl::StatusOr<AuditReport> report = RunAudit(
       *executor_, *compiler_, *uncached_, options, hooks, request.problem);
   log_->Info(

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "db/store.h"
+#include "service/metrics/event_metrics.h"
 #include "service/server/log.h"
 #include "service/server/tune_jobs.h"
 #include "tuner/candidate_compiler.h"
@@ -19,7 +20,7 @@ namespace hone {
 class AuditRunner {
  public:
   AuditRunner(Store* store, Executor* executor, CandidateCompiler* compiler,
-              CandidateCompiler* uncached, Logger* log);
+              CandidateCompiler* uncached, Logger* log, EventMetrics* metrics);
 
   // `request.audit` is set, and so is the outcome's. A stored table of another
   // protocol is not audited, as its times cannot be compared. The errors of
@@ -35,6 +36,7 @@ class AuditRunner {
   CandidateCompiler* const compiler_;
   CandidateCompiler* const uncached_;
   Logger* const log_;
+  EventMetrics* const metrics_;
 };
 
 }  // namespace hone

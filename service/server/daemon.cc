@@ -126,13 +126,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
         daemon->compiler_.get(), log, metrics);
     daemon->auditor_ = std::make_unique<AuditRunner>(
         daemon->store_.get(), backend.executor.get(), daemon->compiler_.get(),
-        daemon->uncached_.get(), log);
+        daemon->uncached_.get(), log, metrics);
     daemon->rechecker_ = std::make_unique<RecheckRunner>(
         daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
-        daemon->compiler_.get(), log,
+        daemon->compiler_.get(), log, metrics,
         [daemon = daemon.get()](const TuneRequest& request) {
-          // A detached job needs no caller.
-          return daemon->jobs_->Submit(request).status();
+          daemon->own_jobs_->RunIdle(request);
         });
   }
   daemon->jobs_ = std::make_unique<TuneJobs>(
@@ -152,9 +151,18 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                         .on_end = [metrics](const TuneSnapshot& job) {
                           CountJob(job, *metrics);
                         }});
-  daemon->traffic_ = std::make_unique<TrafficKeeper>(daemon->store_.get(),
-                                                     daemon->tables_.get(), log,
-                                                     TrafficKeeper::Options());
+  if (backend.can_tune.ok()) {
+    daemon->own_jobs_ = std::make_unique<OwnJobs>(
+        daemon->jobs_.get(), log,
+        OwnJobs::Options{.after = options.idle_after});
+  }
+  TrafficKeeper::Options traffic;
+  if (backend.executor != nullptr) {
+    traffic.device = backend.executor->device();
+    traffic.protocol = backend.executor->protocol();
+  }
+  daemon->traffic_ = std::make_unique<TrafficKeeper>(
+      daemon->store_.get(), daemon->tables_.get(), log, std::move(traffic));
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),
@@ -225,8 +233,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
   if (options.idle_tune && backend.can_tune.ok()) {
     daemon->idle_ = std::make_unique<IdleTuner>(
         daemon->jobs_.get(), daemon->traffic_.get(), *backend.device,
-        daemon->CanTune(), log,
-        IdleTuner::Options{.after = options.idle_after});
+        [can_tune = daemon->CanTune(),
+         own_jobs = daemon->own_jobs_.get()]() -> absl::Status {
+          // What a recheck found slow comes first.
+          if (own_jobs->idle_left() > 0)
+            return absl::UnavailableError("tables wait to be tuned again");
+          return can_tune();
+        },
+        log, IdleTuner::Options{.after = options.idle_after});
   }
   log->Info(
       "serving",
@@ -267,15 +281,14 @@ absl::Status Daemon::ServeHttp(const DaemonOptions& options,
 }
 
 void Daemon::RecheckAfterChange() {
-  const std::vector<std::string> differences =
-      UncheckedDifferences(*tables_->Newest(), *device_.device);
+  const std::vector<std::string> differences = UncheckedDifferences(
+      *tables_->Newest(), *device_.device, device_.executor->protocol());
   if (differences.empty()) return;
   TuneRequest request;
   request.request_id = NewUuid();
   request.budget = kRecheckBudget;
-  request.detached = true;
   request.recheck.emplace().changed_only = true;
-  const absl::Status queued = jobs_->Submit(request).status();
+  const absl::Status queued = own_jobs_->Run(request);
   log_->Info("recheck_queued",
              {{"tune_id", LogText(request.request_id)},
               {"differences", LogText(absl::StrJoin(differences, "; "))},
@@ -289,6 +302,8 @@ void Daemon::Drain(absl::Duration grace) {
   log_->Info("draining");
   server_->GetHealthCheckService()->SetServingStatus(false);
   idle_ = nullptr;
+  // It stays, since a recheck that ends may still call it.
+  if (own_jobs_) own_jobs_->Stop();
   jobs_->Drain();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();

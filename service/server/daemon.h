@@ -25,6 +25,7 @@
 #include "service/server/device_backend.h"
 #include "service/server/idle_tuner.h"
 #include "service/server/log.h"
+#include "service/server/own_jobs.h"
 #include "service/server/recheck_runner.h"
 #include "service/server/study_service.h"
 #include "service/server/table_cache.h"
@@ -59,6 +60,7 @@ struct DaemonOptions {
   bool recheck = true;
   // Tune by traffic and misses once no tune was asked for in `idle_after`.
   bool idle_tune = false;
+  // Tunes that a recheck asks for wait as long, whether or not `idle_tune`.
   absl::Duration idle_after = absl::Seconds(60);
 };
 
@@ -126,6 +128,8 @@ class Daemon {
   std::unique_ptr<AuditRunner> auditor_;
   std::unique_ptr<RecheckRunner> rechecker_;
   std::unique_ptr<TuneJobs> jobs_;
+  // Null when the device cannot tune.
+  std::unique_ptr<OwnJobs> own_jobs_;
   std::unique_ptr<TrafficKeeper> traffic_;
   // Null unless asked for.
   std::unique_ptr<IdleTuner> idle_;

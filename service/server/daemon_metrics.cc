@@ -77,6 +77,9 @@ void Daemon::MakeMetricsPage(const std::string& database) {
   sources.tables = [tables = tables_.get(), device = device_.device] {
     return ReadTables(*tables->Newest(), device);
   };
+  sources.uncounted_misses = [traffic = traffic_.get()] {
+    return traffic->uncounted();
+  };
   sources.health = [executor = device_.executor.get()] {
     return executor == nullptr ? ExecutorHealth() : executor->health();
   };

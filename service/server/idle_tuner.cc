@@ -89,7 +89,7 @@ absl::StatusOr<std::optional<TuneRequest>> IdleTuner::Choose() {
 }
 
 void IdleTuner::Run(const TuneRequest& request) {
-  const auto submitted = jobs_->SubmitIdle(request);
+  const auto submitted = jobs_->SubmitIdle(request, options_.after);
   if (!submitted.ok()) return;  // somebody was faster
   TuneJobs::Caller& job = **submitted;
   while (!job.ended() && !stop_.HasBeenNotified())
@@ -97,12 +97,11 @@ void IdleTuner::Run(const TuneRequest& request) {
   if (!job.ended()) return;
   const absl::StatusOr<TuneOutcome> outcome = job.Outcome();
   const std::string problem = request.problem.ToString();
-  if (outcome.ok() && !outcome->already_fresh) {
-    pauses_.erase(problem);
-    pauses_.erase(kDevice);
-  } else if (absl::IsUnavailable(outcome.status())) {
+  if (outcome.ok() && !outcome->already_fresh) pauses_.erase(kDevice);
+  if (absl::IsUnavailable(outcome.status())) {
     PauseFor(kDevice);
   } else if (ReasonOf(outcome.status()) != "TUNE_YIELDED") {
+    // Should its table still not be fresh, others come first.
     PauseFor(problem);
   }
 }

@@ -23,9 +23,10 @@ namespace hone {
 // tune that PlanTunes() gives for the traffic and misses of this device class,
 // as a job that makes way for any other (TuneJobs::SubmitIdle()), then the
 // next. What was interrupted goes on later with what it measured. A problem
-// whose tune fails, or that somebody cancels, is left alone for a time that
-// doubles, and so is a device that others use or that is throttled: a session
-// of honed's own ends at the first round that shows it.
+// whose tune fails, leaves M without evidence or is cancelled by somebody is
+// left alone for a time that doubles, and so is a device that others use or
+// that is throttled: a session of honed's own ends at the first round that
+// shows it.
 class IdleTuner {
  public:
   struct Options {

@@ -26,10 +26,11 @@ bool AwaitsVerification(const StoredTable& stored) {
 }  // namespace
 
 std::vector<std::string> UncheckedDifferences(const LookupIndex& index,
-                                              const DeviceSpec& device) {
+                                              const DeviceSpec& device,
+                                              const Protocol& protocol) {
   std::vector<std::string> differences;
   for (const StoredTable& stored : index.tables()) {
-    if (AwaitsVerification(stored) ||
+    if (AwaitsVerification(stored) || !(stored.table.protocol == protocol) ||
         stored.table.device.ClassText() != device.ClassText()) {
       continue;
     }
@@ -49,16 +50,17 @@ std::string UuidOf(absl::string_view text) {
                       hex.substr(18, 12));
 }
 
-RecheckRunner::RecheckRunner(
-    Store* store, TableCache* tables, Executor* executor,
-    CandidateCompiler* compiler, Logger* log,
-    std::function<absl::Status(const TuneRequest&)> retune,
-    std::function<absl::Time()> now)
+RecheckRunner::RecheckRunner(Store* store, TableCache* tables,
+                             Executor* executor, CandidateCompiler* compiler,
+                             Logger* log, EventMetrics* metrics,
+                             std::function<void(const TuneRequest&)> retune,
+                             std::function<absl::Time()> now)
     : store_(store),
       tables_(tables),
       executor_(executor),
       compiler_(compiler),
       log_(log),
+      metrics_(metrics),
       retune_(std::move(retune)),
       now_(std::move(now)) {}
 
@@ -149,6 +151,7 @@ absl::Status RecheckRunner::Measure(
         } else if (timed.insert(trial.compile.kernel_id).second) {
           ++now.compiled;
         }
+          metrics_->OnTrial(trial.outcome);
         return store_->RecordTrial(device, protocol, trial).status();
       };
       hooks.point = [&](const RecheckPoint& point) {
@@ -206,16 +209,13 @@ absl::Status RecheckRunner::Conclude(const TuneRequest& request,
     tune.problem = table.problem;
     tune.ladder = tables[i].table.ladder;
     tune.retune = true;
-    tune.detached = true;
     tune.this_state_only = true;
-    const absl::Status queued = retune_(tune);
-    if (queued.ok()) table.retune_id = tune.request_id;
+    retune_(tune);
+    table.retune_id = tune.request_id;
     log_->Info("recheck_retune",
                {{"recheck_id", LogText(request.request_id)},
                 {"tune_id", LogText(tune.request_id)},
-                {"problem", LogText(table.problem.ToString())},
-                {"status", LogText(absl::StatusCodeToString(queued.code()))},
-                {"detail", LogText(queued.message())}});
+                {"problem", LogText(table.problem.ToString())}});
   }
   return absl::OkStatus();
 }

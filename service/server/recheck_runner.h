@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "db/store.h"
+#include "service/metrics/event_metrics.h"
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
 #include "service/server/tune_jobs.h"
@@ -22,25 +23,26 @@ namespace hone {
 // "driver 590.1 here, 580.65 measured" for each way in which the device differs
 // from those that the tables of its class were measured on, as far as no
 // recheck has kept them; every difference once. Imported tables that are not
-// verified do not count.
+// verified do not count, nor those of another protocol, which no recheck takes.
 std::vector<std::string> UncheckedDifferences(const LookupIndex& index,
-                                              const DeviceSpec& device);
+                                              const DeviceSpec& device,
+                                              const Protocol& protocol);
 
 // A UUID that only depends on the text.
 std::string UuidOf(absl::string_view text);
 
 // Not thread-safe: TuneJobs runs one job at a time. Everything must outlive
-// it. `retune` queues a tune.
+// it. `retune` keeps a tune to run once nobody needs the device.
 class RecheckRunner {
  public:
   RecheckRunner(Store* store, TableCache* tables, Executor* executor,
-                CandidateCompiler* compiler, Logger* log,
-                std::function<absl::Status(const TuneRequest&)> retune,
+                CandidateCompiler* compiler, Logger* log, EventMetrics* metrics,
+                std::function<void(const TuneRequest&)> retune,
                 std::function<absl::Time()> now = absl::Now);
 
   // `request.recheck` is set, and so is the outcome's. FailedPrecondition: no
-  // table is there to check. A tune that cannot be queued is logged. Other
-  // errors are those of RecheckTable() and of the store.
+  // table is there to check. Other errors are those of RecheckTable() and of
+  // the store.
   absl::StatusOr<TuneOutcome> Run(
       const TuneRequest& request,
       const std::function<void(const SessionProgress&)>& progress,
@@ -62,7 +64,8 @@ class RecheckRunner {
   Executor* const executor_;
   CandidateCompiler* const compiler_;
   Logger* const log_;
-  const std::function<absl::Status(const TuneRequest&)> retune_;
+  EventMetrics* const metrics_;
+  const std::function<void(const TuneRequest&)> retune_;
   const std::function<absl::Time()> now_;
 };
 

@@ -1,6 +1,9 @@
 #include "service/server/requests.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -19,6 +22,8 @@ namespace {
 
 constexpr int64_t kMaxM = int64_t{1} << 30;
 constexpr size_t kMaxLadder = 256;
+// Of each text that describes a device.
+constexpr size_t kMaxDeviceText = 256;
 
 absl::Duration FromProtoDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) +
@@ -63,6 +68,18 @@ v1::TuneState ToProto(TuneState state) {
       return v1::TUNE_STATE_CANCELLED;
   }
   return v1::TUNE_STATE_UNSPECIFIED;
+}
+
+v1::TuneKind ToProto(JobKind kind) {
+  switch (kind) {
+    case JobKind::kTune:
+      return v1::TUNE_KIND_TUNE;
+    case JobKind::kAudit:
+      return v1::TUNE_KIND_AUDIT;
+    case JobKind::kRecheck:
+      return v1::TUNE_KIND_RECHECK;
+  }
+  return v1::TUNE_KIND_UNSPECIFIED;
 }
 
 // What requests for all jobs have in common.
@@ -216,10 +233,11 @@ absl::Status CheckM(int64_t m) {
 absl::StatusOr<DeviceSpec> DeviceFromProto(const v1::DeviceSpec& message) {
   FieldErrors errors;
   const DeviceSpec device = FromProto(message, "device", errors);
+  constexpr int64_t kMost = int64_t{1} << 50;
   const struct {
     absl::string_view field;
     int64_t value, low, high;
-  } kRanges[] = {
+  } ranges[] = {
       {"sm_arch", device.sm_arch, 50, 200},
       {"sm_count", device.sm_count, 1, 4096},
       {"l2_bytes", device.l2_bytes, 0, int64_t{1} << 40},
@@ -227,12 +245,44 @@ absl::StatusOr<DeviceSpec> DeviceFromProto(const v1::DeviceSpec& message) {
       {"smem_per_sm_bytes", device.smem_per_sm_bytes, 0, int64_t{1} << 30},
       {"registers_per_sm", device.registers_per_sm, 1, int64_t{1} << 30},
       {"max_threads_per_sm", device.max_threads_per_sm, 1, int64_t{1} << 20},
+      {"pci_device_id", device.pci_device_id, 0, kMost},
+      {"cuda_driver_version", device.cuda_driver_version, 0, kMost},
+      {"pci_subsystem_id", device.pci_subsystem_id, 0, kMost},
+      {"power_limit_mw", device.power_limit_mw, 0, kMost},
+      {"max_clock_khz", device.max_clock_khz, 0, kMost},
+      {"memory_bytes", device.memory_bytes, 0, kMost},
   };
-  for (const auto& range : kRanges) {
+  for (const auto& range : ranges) {
     if (range.value >= range.low && range.value <= range.high) continue;
     errors.Add(absl::StrCat("device.", range.field),
                absl::StrCat("is ", range.value, "; it must be between ",
                             range.low, " and ", range.high));
+  }
+  const std::pair<absl::string_view, double> rates[] = {
+      {"memory_gbps", device.memory_gbps},
+      {"mma_sync_tflops", device.mma_sync_tflops},
+      {"peak_tflops", device.peak_tflops},
+      {"launch_ns", device.launch_ns},
+  };
+  for (const auto& [field, value] : rates) {
+    if (std::isfinite(value) && value >= 0) continue;
+    errors.Add(absl::StrCat("device.", field),
+               absl::StrCat("is ", value,
+                            "; it must be finite and at least "
+                            "0"));
+  }
+  const std::pair<absl::string_view, const std::string&> texts[] = {
+      {"mig_profile", device.mig_profile},
+      {"driver", device.driver},
+      {"vbios", device.vbios},
+      {"name", device.name},
+      {"uuid", device.uuid},
+  };
+  for (const auto& [field, text] : texts) {
+    if (text.size() <= kMaxDeviceText) continue;
+    errors.Add(absl::StrCat("device.", field),
+               absl::StrCat("has ", text.size(),
+                            " bytes; it must have at most ", kMaxDeviceText));
   }
   if (!errors.ok()) return errors.ToStatus();
   return device;
@@ -302,6 +352,7 @@ v1::Tune ToProto(const TuneSnapshot& snapshot) {
   out.set_callers(snapshot.callers);
   out.set_detached(snapshot.detached);
   out.set_idle(snapshot.idle);
+  out.set_kind(ToProto(snapshot.kind));
   out.set_error(std::string(snapshot.error.message()));
   const int64_t us = absl::ToUnixMicros(snapshot.submitted);
   out.mutable_submitted_at()->set_seconds(us / 1'000'000);

@@ -35,6 +35,7 @@ absl::Status TableCache::Refresh() {
   absl::MutexLock lock(&mutex_);
   newest_ = std::move(index);
   pinned_.clear();
+  ++refreshes_;
   return absl::OkStatus();
 }
 
@@ -43,18 +44,30 @@ std::shared_ptr<const LookupIndex> TableCache::Newest() const {
   return newest_;
 }
 
+std::shared_ptr<const LookupIndex> TableCache::FindLocked(int64_t revision) {
+  if (revision == 0 || revision == newest_->revision()) return newest_;
+  for (auto it = pinned_.begin(); it != pinned_.end(); ++it) {
+    if ((*it)->revision() != revision) continue;
+    pinned_.splice(pinned_.begin(), pinned_, it);
+    return pinned_.front();
+  }
+  return nullptr;
+}
+
 absl::StatusOr<std::shared_ptr<const LookupIndex>> TableCache::At(
     int64_t revision) {
   {
     absl::MutexLock lock(&mutex_);
-    if (revision == 0 || revision == newest_->revision()) return newest_;
-    for (auto it = pinned_.begin(); it != pinned_.end(); ++it) {
-      if ((*it)->revision() != revision) continue;
-      pinned_.splice(pinned_.begin(), pinned_, it);
-      return pinned_.front();
-    }
+    if (auto index = FindLocked(revision)) return index;
   }
-  absl::MutexLock refreshing(&refresh_mutex_);
+  absl::MutexLock reading(&pinned_mutex_);
+  int64_t refreshes = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    // Somebody may have read it meanwhile.
+    if (auto index = FindLocked(revision)) return index;
+    refreshes = refreshes_;
+  }
   auto tables = store_->Tables({.revision = revision});
   if (absl::IsOutOfRange(tables.status())) {
     return WithReason(absl::NotFoundError(absl::StrCat(
@@ -63,11 +76,10 @@ absl::StatusOr<std::shared_ptr<const LookupIndex>> TableCache::At(
                       "REVISION_NOT_FOUND");
   }
   if (!tables.ok()) return tables.status();
-  HONE_ASSIGN_OR_RETURN(std::vector<TrialTimes> times,
-                        store_->TimesOf(*tables));
-  auto index = std::make_shared<const LookupIndex>(
-      *std::move(tables), revision, source_closure_, std::move(times));
+  auto index = std::make_shared<const LookupIndex>(*std::move(tables), revision,
+                                                   source_closure_);
   absl::MutexLock lock(&mutex_);
+  if (refreshes != refreshes_) return index;
   pinned_.push_front(index);
   if (pinned_.size() > kPinnedRevisions) pinned_.pop_back();
   return index;

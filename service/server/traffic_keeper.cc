@@ -8,6 +8,7 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/space/occupancy.h"
 #include "kernels/space/space.h"
+#include "service/server/freshness.h"
 #include "service/server/lookup.h"
 #include "tuner/analytic_model.h"
 
@@ -96,7 +97,8 @@ absl::Status TrafficKeeper::Flush() {
     for (const auto& [key, count] : misses_) counts.push_back(count);
     misses_.clear();
   }
-  const absl::Status status = store_->AddTraffic(counts, NowUs());
+  absl::Status status = store_->AddTraffic(counts, NowUs());
+  if (absl::IsInvalidArgument(status)) status = FlushEach(counts);
   if (status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   for (TrafficCount& count : counts) {
@@ -107,6 +109,25 @@ absl::Status TrafficKeeper::Flush() {
     if (!added) found->second.misses += misses;
   }
   return status;
+}
+
+absl::Status TrafficKeeper::FlushEach(std::vector<TrafficCount>& counts) {
+  absl::Status failed;
+  std::erase_if(counts, [&](const TrafficCount& count) {
+    const absl::Status status =
+        store_->AddTraffic(absl::MakeConstSpan(&count, 1), NowUs());
+    if (absl::IsInvalidArgument(status)) {
+      log_->Warn("misses_refused",
+                 {{"problem", LogText(count.problem.ToString())},
+                  {"detail", LogText(status.message())}});
+      absl::MutexLock lock(&mutex_);
+      uncounted_ += static_cast<int64_t>(count.misses);
+      return true;
+    }
+    if (!status.ok()) failed = status;
+    return status.ok();
+  });
+  return failed;
 }
 
 TimeCurve TrafficKeeper::ModelTimes(const Problem& problem,
@@ -146,10 +167,15 @@ absl::StatusOr<std::vector<TrafficView>> TrafficKeeper::View() {
     TrafficView& view = views.emplace_back();
     const StoredTable* own = index->Own(stored.problem, stored.device);
     ProblemTraffic& traffic = view.traffic;
+    const bool here = options_.device && !DeviceSpec::MismatchedField(
+                                             *options_.device, stored.device);
     traffic.state = own == nullptr         ? TableState::kMissing
                     : index->IsStale(*own) ? TableState::kStale
-                    : own->verified        ? TableState::kFresh
-                                           : TableState::kUnverified;
+                    : !own->verified       ? TableState::kUnverified
+                    : IsFresh(*own, *index, own->table.ladder,
+                              here ? &options_.protocol : nullptr)
+                        ? TableState::kFresh
+                        : TableState::kStale;
     if (own != nullptr) traffic.times = TimesOf(own->table);
     view.times_modelled = traffic.times.empty();
     if (view.times_modelled)

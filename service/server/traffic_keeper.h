@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
 #include "tuner/traffic.h"
+#include "tuner/trial.h"
 
 namespace hone {
 
@@ -44,6 +46,10 @@ class TrafficKeeper {
     absl::Duration flush_period = absl::Seconds(30);
     // Problems in memory at once; misses of more are only counted together.
     size_t max_pending = 4096;
+    // Tables of this device's class count as stale when they were measured by
+    // another protocol. Unset: none do.
+    std::optional<DeviceSpec> device;
+    Protocol protocol;
     std::function<absl::Time()> now = absl::Now;
   };
 
@@ -63,17 +69,23 @@ class TrafficKeeper {
   absl::StatusOr<bool> Report(absl::string_view report_id,
                               absl::Span<const TrafficCount> counts);
 
-  // Writes the misses to the store. What cannot be written stays in memory.
+  // Writes the misses to the store. What cannot be written stays in memory;
+  // what the store refuses as it is, is logged and dropped.
   absl::Status Flush();
 
   // Everything as of now, in the order first seen. Flushes first.
   absl::StatusOr<std::vector<TrafficView>> View();
 
-  // Misses of problems that found no place in memory, since the start.
+  // Misses that found no place in memory or that the store refused, since the
+  // start.
   int64_t uncounted() const;
 
  private:
   void Work();
+  // One by one, and removes what was written or refused: one that the store
+  // refuses must not keep others out. The last error of those that stay.
+  absl::Status FlushEach(std::vector<TrafficCount>& counts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(flush_mutex_);
   // Times by the model of how a problem runs untuned; empty when there is no
   // kernel for it. Remembered.
   TimeCurve ModelTimes(const Problem& problem, const DeviceSpec& device);

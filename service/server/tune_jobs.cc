@@ -76,15 +76,13 @@ TuneJobs::~TuneJobs() {
   thread_.join();
 }
 
-bool TuneJobs::Yields(const Job& job) {
-  // Its only caller is honed itself.
-  return job.request.idle && job.callers <= 1 && !job.detached;
-}
+bool TuneJobs::Yields(const Job& job) { return job.request.idle; }
 
 absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::SubmitIdle(
-    const TuneRequest& request) {
+    const TuneRequest& request, absl::Duration after) {
   absl::MutexLock lock(&mutex_);
-  if (draining_ || running_ || !queue_.empty()) {
+  if (draining_ || running_ || !queue_.empty() ||
+      options_.now() - busy_ < after) {
     return absl::FailedPreconditionError("the device is not idle");
   }
   auto job = std::make_shared<Job>();
@@ -146,7 +144,8 @@ absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::Submit(
   }
   std::shared_ptr<Job> job;
   const auto joins = [&](const std::shared_ptr<Job>& other) {
-    return other && !other->cancelled && other->fingerprint == fingerprint;
+    return other && !other->cancelled && !Yields(*other) &&
+           other->fingerprint == fingerprint;
   };
   if (joins(running_)) job = running_;
   if (!job) {
@@ -334,9 +333,6 @@ void TuneJobs::Leave(const std::shared_ptr<Job>& job) {
                                       "the last caller left; what the tune "
                                       "measured is kept"),
                                   "TUNE_CANCELLED"));
-  } else if (job == running_ && Yields(*job) && !queue_.empty()) {
-    // It was somebody's for a while, and others came to wait.
-    CancelLocked(*job, Yielded());
   }
 }
 

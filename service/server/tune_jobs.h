@@ -114,7 +114,7 @@ struct TuneSnapshot {
   SessionProgress progress;
   int callers = 0;
   bool detached = false;
-  // Honed's own, and nobody else waits for it.
+  // Honed's own, which makes way.
   bool idle = false;
   // Why it failed or was cancelled.
   absl::Status error;
@@ -170,10 +170,11 @@ class TuneJobs {
   absl::StatusOr<std::unique_ptr<Caller>> Submit(const TuneRequest& request);
 
   // Starts a job of honed's own. It ends as Cancelled (TUNE_YIELDED) as soon as
-  // another request is queued; one that equals it joins it, and then it is that
-  // request's. FailedPrecondition when the device is not idle.
+  // another request is queued, an equal one too: that is not to end at the
+  // first round in which others use the device. FailedPrecondition unless the
+  // device has been idle for `after`.
   absl::StatusOr<std::unique_ptr<Caller>> SubmitIdle(
-      const TuneRequest& request);
+      const TuneRequest& request, absl::Duration after = absl::ZeroDuration());
   // Somebody uses the device without a job: ends honed's own.
   void MakeWay();
   // How long nobody needed the device: since the last job that was not honed's

@@ -6,6 +6,7 @@
 
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
+#include "service/server/freshness.h"
 #include "tuner/session.h"
 
 namespace hone {
@@ -15,15 +16,6 @@ SessionStatus StatusOf(const absl::Status& status) {
   if (status.ok()) return SessionStatus::kFinished;
   return absl::IsCancelled(status) ? SessionStatus::kCancelled
                                    : SessionStatus::kFailed;
-}
-
-bool HasEvidence(const DispatchTable& table, int64_t m) {
-  const TableEntry* entry = table.Find(m);
-  return entry != nullptr &&
-         std::any_of(entry->evidence.begin(), entry->evidence.end(),
-                     [&](const Evidence& evidence) {
-                       return evidence.m == m && evidence.samples > 0;
-                     });
 }
 
 int64_t DistinctKernels(const DispatchTable& table) {
@@ -53,16 +45,13 @@ TuneRunner::TuneRunner(Store* store, TableCache* tables, Executor* executor,
       metrics_(metrics),
       now_(std::move(now)) {}
 
-bool TuneRunner::IsFresh(const StoredTable& stored,
+bool TuneRunner::Answers(const StoredTable& stored,
                          const TuneRequest& request) const {
-  // A table whose budget ended early lacks evidence at some M, or one of more
-  // kernels: it is not what was asked for.
+  const Protocol protocol = executor_->protocol();
+  // A table of more kernels is not what was asked for.
   return (request.max_table_kernels == 0 ||
           DistinctKernels(stored.table) <= request.max_table_kernels) &&
-         stored.verified && !tables_->Newest()->IsStale(stored) &&
-         stored.table.protocol == executor_->protocol() &&
-         std::all_of(request.ladder.begin(), request.ladder.end(),
-                     [&](int64_t m) { return HasEvidence(stored.table, m); });
+         IsFresh(stored, *tables_->Newest(), request.ladder, &protocol);
 }
 
 absl::StatusOr<TuneOutcome> TuneRunner::AnswerFromStore(
@@ -87,7 +76,7 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
       store_->GetTable(request.problem, device);
   if (!stored.ok() && !absl::IsNotFound(stored.status()))
     return stored.status();
-  const bool fresh = stored.ok() && IsFresh(*stored, request);
+  const bool fresh = stored.ok() && Answers(*stored, request);
   absl::Status begun = absl::OkStatus();
   if (!fresh || request.retune) {
     begun = store_->BeginSession({.id = request.request_id,
@@ -115,11 +104,18 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   // Another process on the device is to be left alone, not waited for.
   if (request.idle) options.race.max_disturbed = 0;
 
+  // What was measured in another state says nothing of this one, and a table is
+  // of this one; unless a recheck found here that it still holds.
+  const bool kept =
+      stored.ok() && std::count(stored->kept_in.begin(), stored->kept_in.end(),
+                                device.SoftText()) > 0;
+  const bool this_state_only = request.this_state_only || !kept;
+
   std::set<std::string> aliased;
   SessionHooks hooks;
   hooks.known_trials = [&] {
     return store_->KnownTrials(request.problem, device, protocol,
-                               request.this_state_only);
+                               this_state_only);
   };
   hooks.record_trial = [&](const Trial& trial) -> absl::Status {
     const CompileInfo& compile = trial.compile;

@@ -39,7 +39,7 @@ class TuneRunner {
 
  private:
   // Whether `stored` answers the request without measuring.
-  bool IsFresh(const StoredTable& stored, const TuneRequest& request) const;
+  bool Answers(const StoredTable& stored, const TuneRequest& request) const;
   absl::StatusOr<TuneOutcome> AnswerFromStore(const TuneRequest& request) const;
 
   Store* const store_;

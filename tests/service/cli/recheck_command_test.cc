@@ -54,7 +54,7 @@ TEST_F(RecheckCommandTest, AsksForAllTablesAndReports) {
             HasSubstr("not passed: the limit of the median is 1.0 %"),
             HasSubstr("The budget ended"), HasSubstr("Only reported"),
             HasSubstr("driver 590.1 here, 580.65 measured"),
-            HasSubstr("retune, queued as the-retune"), HasSubstr("kept"),
+            HasSubstr("retune, to run when idle as the-retune"), HasSubstr("kept"),
             HasSubstr("fault: illegal address"),
             HasSubstr("+5.0 (+4.0 to +6.0) %")));
 }

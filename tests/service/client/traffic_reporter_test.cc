@@ -34,7 +34,10 @@ int64_t CallsOf(const TrafficReport& report) {
 class TrafficReporterTest : public ::testing::Test {
  protected:
   std::unique_ptr<TrafficReporter> Make(
-      absl::Duration interval = absl::Hours(1)) {
+      absl::Duration interval = absl::Hours(1),
+      std::function<bool(const Problem&)> has_kernel = [](const Problem&) {
+        return true;
+      }) {
     return std::make_unique<TrafficReporter>(
         &counter_,
         [this](const TrafficReport& report, TrafficReporter::Done done) {
@@ -50,10 +53,13 @@ class TrafficReporterTest : public ::testing::Test {
           }
           done(answer);
         },
-        TrafficReporter::Options{.interval = interval, .now = [this] {
-                                   absl::MutexLock lock(&mu_);
-                                   return now_;
-                                 }});
+        TrafficReporter::Options{.interval = interval,
+                                 .now =
+                                     [this] {
+                                       absl::MutexLock lock(&mu_);
+                                       return now_;
+                                     },
+                                 .has_kernel = std::move(has_kernel)});
   }
   void AnswerWith(absl::Status answer) {
     absl::MutexLock lock(&mu_);
@@ -89,6 +95,21 @@ TEST_F(TrafficReporterTest, ReportsByItselfAtItsInterval) {
   EXPECT_THAT(sent(), SizeIs(2));
   EXPECT_NE(sent()[0].id, sent()[1].id);
   EXPECT_EQ(reporter->stats().dropped, 0);
+}
+
+TEST_F(TrafficReporterTest, AProblemWithoutAKernelKeepsNoOtherOut) {
+  auto reporter = Make(absl::Hours(1), [](const Problem& problem) {
+    return problem.layer.n != 128;
+  });
+  counter_.Of(WithN(64)).Count(16, 5);
+  counter_.Of(WithN(128)).Count(16, 3);
+  EXPECT_TRUE(reporter->Flush(kSoon).ok());
+  ASSERT_THAT(sent(), SizeIs(1));
+  ASSERT_THAT(sent()[0].problems, SizeIs(1));
+  EXPECT_EQ(sent()[0].problems[0].first, WithN(64));
+  EXPECT_EQ(reporter->stats().reported, 5);
+  EXPECT_EQ(reporter->stats().dropped, 3);
+  EXPECT_EQ(reporter->stats().pending, 0);
 }
 
 TEST_F(TrafficReporterTest, WhatFailsIsSentAgainUnderItsId) {

@@ -78,6 +78,7 @@ class MetricsPageTest : public ::testing::Test {
     sources_.events = &events_;
     sources_.queue = [this] { return queue_; };
     sources_.tables = [this] { return tables_; };
+    sources_.uncounted_misses = [this] { return uncounted_misses_; };
     sources_.health = [this] { return health_; };
     sources_.can_tune = [this] { return can_tune_; };
     sources_.device = TestGpu();
@@ -90,6 +91,7 @@ class MetricsPageTest : public ::testing::Test {
   EventMetrics events_{{}};
   QueueReading queue_;
   TablesReading tables_;
+  int64_t uncounted_misses_ = 0;
   ExecutorHealth health_;
   absl::Status can_tune_;
   MetricsPage::Sources sources_;
@@ -169,11 +171,13 @@ TEST_F(MetricsPageTest, CountsTablesAndTheDatabase) {
              .fresh_unverified = 3,
              .stale_verified = 2,
              .stale_unverified = 1};
+  uncounted_misses_ = 7;
   std::ofstream(sources_.database) << "12345";
   std::ofstream(sources_.database + "-wal") << "678";
   const std::string text = Render();
   for (const char* line :
        {"hone_database_revision 9\n", "hone_database_size_bytes 8\n",
+        "hone_traffic_uncounted_total 7\n",
         "hone_tables{freshness=\"fresh\",verified=\"true\"} 4\n",
         "hone_tables{freshness=\"fresh\",verified=\"false\"} 3\n",
         "hone_tables{freshness=\"stale\",verified=\"true\"} 2\n",

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "service/convert/config_convert.h"
 #include "service/convert/errors.h"
 
@@ -131,6 +137,34 @@ TEST(Requests, ADeviceMustBePossible) {
   const auto bad = DeviceFromProto(device);
   ASSERT_EQ(ViolationsOf(bad.status()).size(), 2u);
   EXPECT_EQ(ViolationsOf(bad.status())[0].field, "device.sm_count");
+}
+
+TEST(Requests, ADeviceThatTheStoreWouldRefuseIsRefused) {
+  const v1::DeviceSpec good = ToProto(*ModelledDevice("h200"));
+  const std::vector<
+      std::pair<std::string, std::function<void(v1::DeviceSpec&)>>>
+      cases = {
+          {"pci_device_id", [](auto& d) { d.set_pci_device_id(-1); }},
+          {"cuda_driver_version",
+           [](auto& d) { d.set_cuda_driver_version(-1); }},
+          {"pci_subsystem_id", [](auto& d) { d.set_pci_subsystem_id(-1); }},
+          {"power_limit_mw", [](auto& d) { d.set_power_limit_mw(-1); }},
+          {"max_clock_khz", [](auto& d) { d.set_max_clock_khz(-1); }},
+          {"memory_bytes", [](auto& d) { d.set_memory_bytes(-1); }},
+          {"memory_gbps", [](auto& d) { d.set_memory_gbps(NAN); }},
+          {"mma_sync_tflops", [](auto& d) { d.set_mma_sync_tflops(INFINITY); }},
+          {"peak_tflops", [](auto& d) { d.set_peak_tflops(-1); }},
+          {"launch_ns", [](auto& d) { d.set_launch_ns(NAN); }},
+          {"driver", [](auto& d) { d.set_driver(std::string(257, 'x')); }},
+          {"uuid", [](auto& d) { d.set_uuid(std::string(257, 'x')); }},
+      };
+  for (const auto& [field, change] : cases) {
+    v1::DeviceSpec device = good;
+    change(device);
+    const auto bad = DeviceFromProto(device);
+    ASSERT_EQ(ViolationsOf(bad.status()).size(), 1u) << field;
+    EXPECT_EQ(ViolationsOf(bad.status())[0].field, "device." + field);
+  }
 }
 
 }  // namespace

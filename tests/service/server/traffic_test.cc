@@ -300,5 +300,24 @@ TEST(TrafficService, MemoryOfMissesIsBoundedAndSaysWhatItLeftOut) {
   EXPECT_THAT(*keeper.View(), SizeIs(3));
 }
 
+TEST(TrafficService, AMissThatTheStoreRefusesKeepsNoOtherOut) {
+  TempFolder folder;
+  auto store = Store::Open(folder / "hone.db");
+  ASSERT_TRUE(store.ok());
+  auto tables = TableCache::Create(store->get(), "closure");
+  Logger log([](absl::string_view) {});
+  TrafficKeeper keeper(store->get(), tables->get(), &log, {});
+  DeviceSpec odd = TestGpu();
+  odd.power_limit_mw = -1;
+  keeper.CountLookup(SmallProblem(64), TestGpu(), Provenance());
+  keeper.CountLookup(SmallProblem(128), odd, Provenance());
+  keeper.CountLookup(SmallProblem(192), TestGpu(), Provenance());
+  EXPECT_TRUE(keeper.Flush().ok());
+  const auto views = keeper.View();
+  ASSERT_TRUE(views.ok()) << views.status();
+  EXPECT_THAT(*views, SizeIs(2));
+  EXPECT_EQ(keeper.uncounted(), 1);
+}
+
 }  // namespace
 }  // namespace hone

@@ -211,24 +211,26 @@ TEST_F(TuneJobsTest, IdleTimeIsSinceTheLastJobOfOthers) {
   EXPECT_LT(jobs_.IdleTime(), absl::Seconds(5));
 }
 
-TEST_F(TuneJobsTest, AnIdleJobThatARequestJoinedIsThatRequests) {
+TEST_F(TuneJobsTest, AnIdleJobMakesWayForItsEqualToo) {
   auto idle = jobs_.SubmitIdle(Request(1));
   ASSERT_TRUE(idle.ok());
   WaitFor([&] { return runs_ == 1; });
-  auto joined = jobs_.Submit(Request(2));
-  ASSERT_TRUE(joined.ok());
-  EXPECT_TRUE((*joined)->joined());
-  EXPECT_FALSE((*joined)->Snapshot().idle);
-  EXPECT_EQ((*joined)->Snapshot().callers, 1);
-  auto other = jobs_.Submit(Request(3, 128));
-  absl::SleepFor(absl::Milliseconds(20));
-  EXPECT_FALSE((*joined)->ended());
-  EXPECT_EQ((*other)->Snapshot().position, 1);
-  // Left again, it makes way for those who came meanwhile.
-  joined->reset();
+  auto equal = jobs_.Submit(Request(2));
+  ASSERT_TRUE(equal.ok());
+  EXPECT_FALSE((*equal)->joined());
+  EXPECT_FALSE((*equal)->Snapshot().idle);
   EXPECT_EQ(ReasonOf(End(**idle).status()), "TUNE_YIELDED");
+  WaitFor([&] { return runs_ == 2; });
   go_ = true;
-  EXPECT_TRUE(End(**other).ok());
+  EXPECT_TRUE(End(**equal).ok());
+}
+
+TEST_F(TuneJobsTest, AnIdleJobStartsOnlyAfterTheDeviceWasIdleForLong) {
+  jobs_.MakeWay();
+  EXPECT_EQ(jobs_.SubmitIdle(Request(1), absl::Hours(1)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  WaitFor([&] { return jobs_.IdleTime() > absl::Milliseconds(5); });
+  EXPECT_TRUE(jobs_.SubmitIdle(Request(1), absl::Milliseconds(5)).ok());
 }
 
 TEST_F(TuneJobsTest, AnIdleJobMakesWayForWhoeverUsesTheDevice) {

@@ -104,6 +104,7 @@ class TestDaemon {
     options.http = "127.0.0.1:0";
     options.max_queued = max_queued;
     options.recheck = recheck;
+    options.idle_after = absl::Milliseconds(50);
     if (configure_) configure_(options);
     auto daemon = Daemon::Start(options, std::move(backend), &log_);
     ASSERT_TRUE(daemon.ok()) << daemon.status();
