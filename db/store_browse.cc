@@ -22,8 +22,9 @@ absl::StatusOr<bool> HasMeasured(Database& database, int64_t problem,
       Statement find,
       database.Prepare(
           "SELECT 1 FROM trial INDEXED BY trial_times"
-          " WHERE problem = ? AND device_class = ? AND protocol = ? AND m = ?"
-          " AND outcome = 'measured' LIMIT 1"));
+          " WHERE problem = ? AND device IN"
+          " (SELECT id FROM device WHERE device_class = ?)"
+          " AND protocol = ? AND m = ? AND outcome = 'measured' LIMIT 1"));
   return find.Bind(problem).Bind(device_class).Bind(protocol).Bind(m).Step();
 }
 
