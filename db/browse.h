@@ -54,12 +54,18 @@ struct TrialColumns {
   std::vector<std::string> configs;
   std::vector<std::string> outcomes;
   std::vector<std::string> sessions;
+  // GPUs in one state each (driver, power limit, ...), and CompileInfo's
+  // kernel_id: what a time depends on besides the config.
+  std::vector<DeviceSpec> devices;
+  std::vector<std::string> kernels;
 
   std::vector<int64_t> id;
   std::vector<int64_t> m;
   std::vector<int64_t> config;
   std::vector<int64_t> outcome;
   std::vector<int64_t> session;
+  std::vector<int64_t> device;
+  std::vector<int64_t> kernel;
   std::vector<int64_t> unix_us;
   std::vector<int64_t> samples;
   // 0 without samples. The bounds are the distribution-free 95 % interval of
@@ -102,6 +108,9 @@ struct RepeatedTrial {
   // Which GPU it was, and in which state.
   std::string uuid;
   std::string driver;
+  std::string vbios;
+  int64_t power_limit_mw = 0;
+  bool ecc = false;
   int64_t device_row = 0;
   std::string session_id;
   int64_t unix_us = 0;

@@ -308,10 +308,7 @@ absl::StatusOr<StoredTable> Store::GetTable(
     HONE_ASSIGN_OR_RETURN(stored, ReadTable(database, *id));
     return absl::OkStatus();
   }));
-  if (std::count(stored.kept_in.begin(), stored.kept_in.end(),
-                 device.SoftText()) == 0) {
-    stored.soft_differences = SoftDifferences(device, stored.table.device);
-  }
+  stored.soft_differences = stored.DifferencesFor(device);
   return stored;
 }
 

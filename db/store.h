@@ -83,6 +83,9 @@ struct StoredTable {
   // e.g. "driver 580.65 here, 570.12 measured". None where a recheck kept the
   // table. Empty from ListTables().
   std::vector<std::string> soft_differences;
+
+  // What `soft_differences` is to this device.
+  std::vector<std::string> DifferencesFor(const DeviceSpec& here) const;
 };
 
 // A recheck as it is stored; see tuner/recheck_report.h.
@@ -283,7 +286,8 @@ class Store {
   // now on. NotFound: no such table.
   absl::Status RecordRecheck(const RecheckRecord& record);
   // What trials say of the times of every config that a table serves, for each
-  // of the tables in turn: by its problem, device class and protocol.
+  // of the tables in turn: by its problem and protocol, on the device that it
+  // was measured on, in the state it was in.
   absl::StatusOr<std::vector<TrialTimes>> TimesOf(
       absl::Span<const StoredTable> tables) const;
 

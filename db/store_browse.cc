@@ -20,9 +20,11 @@ absl::StatusOr<bool> HasMeasured(Database& database, int64_t problem,
                                  int64_t m) {
   HONE_ASSIGN_OR_RETURN(
       Statement find,
-      database.Prepare("SELECT 1 FROM trial WHERE problem = ?"
-                       " AND device_class = ? AND protocol = ? AND m = ?"
-                       " AND outcome = 'measured' LIMIT 1"));
+      database.Prepare(
+          "SELECT 1 FROM trial INDEXED BY trial_times"
+          " WHERE problem = ? AND device IN"
+          " (SELECT id FROM device WHERE device_class = ?)"
+          " AND protocol = ? AND m = ? AND outcome = 'measured' LIMIT 1"));
   return find.Bind(problem).Bind(device_class).Bind(protocol).Bind(m).Step();
 }
 

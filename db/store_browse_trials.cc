@@ -36,16 +36,28 @@ class TextIndex {
   absl::flat_hash_map<std::string, int64_t> by_text_;
 };
 
+// Of the device in the same state among those, which it joins if it is new.
+int64_t IndexOf(const DeviceSpec& device, std::vector<DeviceSpec>& devices) {
+  const auto found = std::find_if(
+      devices.begin(), devices.end(), [&device](const DeviceSpec& other) {
+        return other.uuid == device.uuid &&
+               other.SoftText() == device.SoftText();
+      });
+  const int64_t index = found - devices.begin();
+  if (found == devices.end()) devices.push_back(device);
+  return index;
+}
+
 struct TrialRow {
-  int64_t id, m, config, outcome, session, unix_us, median_ns;
+  int64_t id, m, config, outcome, session, device, kernel, unix_us, median_ns;
   SampleSummary summary;
 };
 
 void AppendColumns(const std::vector<TrialRow>& rows, TrialColumns& columns) {
   for (std::vector<int64_t>* column :
        {&columns.id, &columns.m, &columns.config, &columns.outcome,
-        &columns.session, &columns.unix_us, &columns.samples,
-        &columns.median_ns, &columns.low_ns, &columns.high_ns,
+        &columns.session, &columns.device, &columns.kernel, &columns.unix_us,
+        &columns.samples, &columns.median_ns, &columns.low_ns, &columns.high_ns,
         &columns.clock_khz}) {
     column->reserve(rows.size());
   }
@@ -55,6 +67,8 @@ void AppendColumns(const std::vector<TrialRow>& rows, TrialColumns& columns) {
     columns.config.push_back(row.config);
     columns.outcome.push_back(row.outcome);
     columns.session.push_back(row.session);
+    columns.device.push_back(row.device);
+    columns.kernel.push_back(row.kernel);
     columns.unix_us.push_back(row.unix_us);
     columns.samples.push_back(row.summary.count);
     columns.median_ns.push_back(row.median_ns);
@@ -168,7 +182,11 @@ absl::StatusOr<TrialColumns> StoreSnapshot::Trials(
   }
   TextIndex outcomes(&columns.outcomes);
   TextIndex sessions(&columns.sessions);
+  TextIndex kernels(&columns.kernels);
+  // By their rows.
   absl::flat_hash_map<int64_t, int64_t> configs;
+  absl::flat_hash_map<int64_t, int64_t> device_of_row;
+  absl::flat_hash_map<int64_t, int64_t> kernel_of_row;
   SampleSummarizer summarizer;
   std::vector<TrialRow> rows;
   rows.reserve(static_cast<size_t>(count));
@@ -179,7 +197,7 @@ absl::StatusOr<TrialColumns> StoreSnapshot::Trials(
       Statement select,
       database_->Prepare(absl::StrCat(
           "SELECT id, m, config, outcome, session_id, unix_us, median_ns,"
-          " samples FROM trial ",
+          " samples, device, kernel FROM trial ",
           dense ? "NOT INDEXED" : "INDEXED BY trial_by_key",
           " WHERE problem = ? AND device_class = ? AND protocol = ?"
           " AND id BETWEEN ? AND ?")));
@@ -203,6 +221,23 @@ absl::StatusOr<TrialColumns> StoreSnapshot::Trials(
     row.unix_us = select.Int(5);
     row.median_ns = select.Int(6);
     row.summary = summarizer.Summarize(select.View(7));
+    const int64_t device = select.Int(8);
+    const auto [seen, is_new_device] = device_of_row.try_emplace(device, 0);
+    if (is_new_device) {
+      HONE_ASSIGN_OR_RETURN(const DeviceSpec spec,
+                            ReadDevice(*database_, device));
+      seen->second = IndexOf(spec, columns.devices);
+    }
+    row.device = seen->second;
+    const int64_t kernel = select.Int(9);
+    const auto [compiled, is_new_kernel] = kernel_of_row.try_emplace(kernel, 0);
+    if (is_new_kernel) {
+      HONE_ASSIGN_OR_RETURN(
+          const std::string kernel_id,
+          ReadText(*database_, "kernel", "kernel_id", kernel));
+      compiled->second = kernels.Of(kernel_id);
+    }
+    row.kernel = compiled->second;
   }
   std::sort(rows.begin(), rows.end(),
             [](const TrialRow& a, const TrialRow& b) { return a.id < b.id; });
@@ -243,8 +278,9 @@ absl::StatusOr<std::vector<RepeatedTrial>> StoreSnapshot::Repeats(
         Statement select,
         database_->Prepare(
             "SELECT p.hash, t.m, c.text, q.hash, k.kernel_id, k.nvrtc_version,"
-            " d.uuid, d.driver, d.id, t.session_id, t.unix_us, t.median_ns,"
-            " t.samples FROM trial t JOIN problem p ON p.id = t.problem"
+            " d.uuid, d.driver, d.vbios, d.power_limit_mw, d.ecc, d.id,"
+            " t.session_id, t.unix_us, t.median_ns, t.samples"
+            " FROM trial t JOIN problem p ON p.id = t.problem"
             " JOIN config c ON c.id = t.config"
             " JOIN protocol q ON q.id = t.protocol"
             " JOIN kernel k ON k.id = t.kernel JOIN device d ON d.id = t.device"
@@ -262,11 +298,14 @@ absl::StatusOr<std::vector<RepeatedTrial>> StoreSnapshot::Repeats(
     trial.nvrtc_version = row.Text();
     trial.uuid = row.Text();
     trial.driver = row.Text();
+    trial.vbios = row.Text();
+    trial.power_limit_mw = row.Int();
+    trial.ecc = row.Int() != 0;
     trial.device_row = row.Int();
     trial.session_id = row.Text();
     trial.unix_us = row.Int();
     trial.median_ns = row.Int();
-    const SampleSummary summary = summarizer.Summarize(select.View(12));
+    const SampleSummary summary = summarizer.Summarize(select.View(15));
     trial.low_ns = summary.low_ns;
     trial.high_ns = summary.high_ns;
     trial.clock_khz = summary.clock_khz;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "db/rows.h"
 #include "db/store.h"
+#include "db/table_json.h"
 #include "db/table_rows.h"
 #include "kernels/config/status_macros.h"
 
@@ -45,11 +46,11 @@ absl::StatusOr<TrialTimes> ReadTimes(
       database.Prepare(
           "SELECT m, config, min(median_ns), max(median_ns) FROM trial"
           " WHERE problem = (SELECT id FROM problem WHERE hash = ?)"
-          " AND device_class = (SELECT id FROM device_class WHERE hash = ?)"
+          " AND device = (SELECT id FROM device WHERE hash = ?)"
           " AND protocol = (SELECT id FROM protocol WHERE hash = ?)"
           " AND outcome = 'measured' GROUP BY m, config"));
   select.Bind(table.problem.Hash())
-      .Bind(table.device.ClassHash())
+      .Bind(DeviceKey(table.device))
       .Bind(table.protocol.Hash());
   TrialTimes times;
   std::map<int64_t, size_t> places;

@@ -1,5 +1,6 @@
 #include "db/table_rows.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -413,6 +414,13 @@ std::vector<std::string> SoftDifferences(const DeviceSpec& here,
         absl::StrCat(name, " ", own, " here, ", value, " measured"));
   });
   return differences;
+}
+
+std::vector<std::string> StoredTable::DifferencesFor(
+    const DeviceSpec& here) const {
+  if (std::count(kept_in.begin(), kept_in.end(), here.SoftText()) > 0)
+    return {};
+  return SoftDifferences(here, table.device);
 }
 
 }  // namespace hone

@@ -20,11 +20,11 @@
 namespace hone {
 namespace {
 
-// Rows and columns past whole tiles, so that every edge is met. Rows of A stay
-// a multiple of 16 bytes long.
+// Rows and columns past whole tiles, so that every edge is met: of K in bits of
+// A, whose rows stay a multiple of 16 bytes long.
 constexpr int64_t kRaggedM = 3;
 constexpr int64_t kRaggedN = 40;
-constexpr int64_t kRaggedK = 24;
+constexpr int64_t kRaggedKBits = 384;
 // A sibling's reduction is kept below this where the split allows it.
 constexpr int64_t kSiblingK = 8192;
 constexpr double kJitter = 0.002;
@@ -167,7 +167,8 @@ absl::StatusOr<Problem> ModelExecutor::SiblingProblem(
   }
   // How CTAs of a cluster share a copy depends on whether K is whole units.
   const bool cluster = config.cluster_m * config.cluster_n > 1;
-  const int64_t ragged = cluster ? config.block_k - 64 : kRaggedK;
+  const int64_t ragged =
+      cluster ? config.block_k - 64 : kRaggedKBits / problem.layer.a.bits();
   const auto columns = [&] {
     return steps * config.split_k * config.block_k - ragged;
   };

@@ -69,8 +69,8 @@ class RecheckRun {
   // False when the deadline came.
   absl::StatusOr<bool> TimeAll(int64_t m, const std::vector<Kernel*>& entrants,
                                std::vector<std::vector<Sample>>& samples);
-  // None when the deadline came, or something else kept the served kernel from
-  // being timed.
+  // None when the deadline came, or a kernel was lost to what happened around
+  // it: nothing is concluded from a comparison without it.
   absl::StatusOr<std::optional<RecheckPoint>> CheckAt(int64_t m);
   double ExpectedNs(const Kernel& kernel, int64_t m) const {
     return Predict(table_.problem, device_, kernel.config, m,
@@ -317,8 +317,15 @@ absl::StatusOr<std::optional<RecheckPoint>> RecheckRun::CheckAt(int64_t m) {
     point.failure = absl::StrCat("no longer legal: ", refusal->reason);
     return point;
   }
+  // What happened around a kernel at another M says nothing of this one.
+  for (Kernel& kernel : kernels_) {
+    if (!kernel.by_circumstance || kernel.executor_index < 0) continue;
+    kernel.failure.clear();
+    kernel.by_circumstance = false;
+  }
   FinalistRoles roles;
   std::vector<Kernel*> entrants;
+  bool lost = false;
   for (const TuningConfig& config : Entrants(m)) {
     if (!kernel_of_.contains(config.ToString())) return std::nullopt;  // late
     Kernel& kernel = KernelOf(config);
@@ -329,6 +336,7 @@ absl::StatusOr<std::optional<RecheckPoint>> RecheckRun::CheckAt(int64_t m) {
         entrants.push_back(&kernel);
       }
     }
+    lost |= kernel.by_circumstance;
     const auto place = std::find(entrants.begin(), entrants.end(), &kernel);
     const int index = place == entrants.end()
                           ? -1
@@ -337,6 +345,12 @@ absl::StatusOr<std::optional<RecheckPoint>> RecheckRun::CheckAt(int64_t m) {
     if (config == standard_config) roles.standard = index;
   }
   const Kernel& served = KernelOf(served_config);
+  // That the served kernel fails by itself is a finding, whatever it would have
+  // been compared with.
+  const auto is_open = [&] {
+    return lost && (served.failure.empty() || served.by_circumstance);
+  };
+  if (is_open()) return std::nullopt;
   std::vector<std::vector<Sample>> samples;
   if (!entrants.empty()) {
     HONE_ASSIGN_OR_RETURN(const bool finished, TimeAll(m, entrants, samples));
@@ -348,10 +362,11 @@ absl::StatusOr<std::optional<RecheckPoint>> RecheckRun::CheckAt(int64_t m) {
       if (!passed) samples[i].clear();
     }
   }
+  for (const Kernel* kernel : entrants) lost |= kernel->by_circumstance;
+  if (is_open()) return std::nullopt;
   const AuditPoint judged =
       JudgeFinalists(samples, roles, options_.choice_rounds,
                      1 - options_.confidence, options_.race);
-  if (served.by_circumstance) return std::nullopt;
   point.failure = served.failure;
   point.served_ns = judged.table_ns;
   point.best_ns = judged.best_ns;

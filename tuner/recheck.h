@@ -53,8 +53,10 @@ struct RecheckHooks {
 
 // The table at each of `ms`, which rise, on the executor's device. `known` are
 // the stored trials of the problem, device class and protocol. Fewer points
-// than `ms` when the deadline came first. A served kernel that fails is a
-// finding. Errors are those of TuningSession::Run().
+// than `ms` when the deadline came first; nor is there one where something else
+// than the kernels themselves (IsCircumstance()) kept one of them from being
+// timed. A served kernel that fails is a finding. Errors are those of
+// TuningSession::Run().
 absl::StatusOr<std::vector<RecheckPoint>> RecheckTable(
     Executor& executor, CandidateCompiler& compiler, const DispatchTable& table,
     absl::Span<const int64_t> ms, absl::Span<const Trial> known,

@@ -13,8 +13,12 @@
 namespace hone {
 namespace {
 
-double RegretOf(const RecheckPoint& point) {
+// Fewer keys of a table do not decide against it by themselves.
+constexpr size_t kOwnKeys = 2;
+
+double RegretOf(const RecheckPoint& point, int64_t tie_floor_ns) {
   if (!point.failure.empty()) return std::numeric_limits<double>::infinity();
+  if (point.served_ns - point.best_ns < tie_floor_ns) return 0;
   return std::max(0.0, point.regret.ratio - 1);
 }
 
@@ -101,22 +105,35 @@ void Judge(RecheckReport& report) {
   report.largest_regret = 0;
   for (RecheckedTable& table : report.tables) {
     std::vector<double> own;
-    for (const RecheckPoint& point : table.points) {
-      ++report.keys;
-      own.push_back(RegretOf(point));
-      if (!point.failure.empty()) ++report.failed;
-      if (std::isfinite(own.back())) {
-        report.largest_regret = std::max(report.largest_regret, own.back());
-      }
-    }
+    for (const RecheckPoint& point : table.points)
+      own.push_back(RegretOf(point, report.tie_floor_ns));
     table.median_regret = MedianOf(own);
     if (!table.imported) local.insert(local.end(), own.begin(), own.end());
+  }
+  for (const double regret : local) {
+    ++report.keys;
+    if (std::isfinite(regret)) {
+      report.largest_regret = std::max(report.largest_regret, regret);
+    } else {
+      ++report.failed;
+    }
   }
   report.median_regret = MedianOf(local);
   const auto within = [&](const std::optional<double>& median) {
     return median.has_value() && *median <= report.regret_limit;
   };
   report.passed = within(report.median_regret);
+  const bool cut = std::any_of(
+      report.tables.begin(), report.tables.end(), [](const RecheckedTable& t) {
+        return !t.imported && std::ssize(t.points) < t.planned;
+      });
+  // Of a table whose own keys do not decide. A sample that was cut stands for
+  // no table that it did not come to.
+  RecheckVerdict by_the_rest = RecheckVerdict::kUnknown;
+  if (!local.empty() && !cut) {
+    by_the_rest =
+        report.passed ? RecheckVerdict::kKept : RecheckVerdict::kRetune;
+  }
   for (RecheckedTable& table : report.tables) {
     const bool failed =
         std::any_of(table.points.begin(), table.points.end(),
@@ -130,14 +147,13 @@ void Judge(RecheckReport& report) {
                       : measured && table.planned > 0
                           ? RecheckVerdict::kVerified
                           : RecheckVerdict::kUnknown;
-    } else if (failed) {
+    } else if (failed || (table.points.size() >= kOwnKeys &&
+                          !within(table.median_regret))) {
       table.verdict = RecheckVerdict::kRetune;
-    } else if (local.empty() || (table.points.empty() && table.planned > 0)) {
-      table.verdict = RecheckVerdict::kUnknown;
+    } else if (within(table.median_regret)) {
+      table.verdict = RecheckVerdict::kKept;
     } else {
-      table.verdict = report.passed || within(table.median_regret)
-                          ? RecheckVerdict::kKept
-                          : RecheckVerdict::kRetune;
+      table.verdict = by_the_rest;
     }
   }
 }

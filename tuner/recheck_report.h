@@ -14,6 +14,7 @@
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
 #include "tuner/audit_report.h"
+#include "tuner/race.h"
 #include "tuner/trial.h"
 
 namespace hone {
@@ -71,11 +72,13 @@ struct RecheckReport {
   std::string source_closure;
   uint64_t seed = 0;
   double confidence = 0;
-  // Tables are kept while the median regret of the local ones' keys is at most
-  // this.
+  // The median regret at which tables are kept, at most.
   double regret_limit = 0.01;
+  // A regret of less time than this is none: it is a tie.
+  int64_t tie_floor_ns = RaceOptions().tie_floor_ns;
   std::vector<RecheckedTable> tables;
-  // False when the budget ended before every planned key was measured.
+  // False when not every planned key was measured: the budget ended, or kernels
+  // were lost to what happened around them.
   bool complete = true;
   absl::Duration elapsed;
   // Filled by Judge(). Of the keys of local tables; a kernel that failed counts
@@ -97,13 +100,14 @@ std::vector<std::vector<int64_t>> SampleKeys(
 
 // Fills in medians and verdicts.
 //
-// A local table with a kernel that failed is to be tuned again whatever the
-// rest shows. When the median passes, all other local tables are kept, those
-// without a key too: they stand for all. When it does not, those whose own
-// median passes are kept, and the rest is tuned again. An imported table is
+// A local table with a kernel that failed, or of whose keys, two or more, the
+// median is over the limit, is to be tuned again whatever the rest shows; one
+// whose own median is within the limit is kept. The median of all local keys
+// decides of those without a key, and of those whose one key is over the limit:
+// they are kept when it is within the limit, else tuned again; but unknown when
+// some planned key of a local table was not measured. An imported table is
 // verified when all its planned keys were measured and at none of them it is
-// slower than the default. A local table whose keys the budget left out is
-// unknown.
+// slower than the default.
 void Judge(RecheckReport& report);
 
 }  // namespace hone

@@ -9,7 +9,9 @@
 //   best(M)    >= min over measured M' >= l of best(M')   (padding)
 //
 // and the regret is at most the quotient minus 1, with the upper ends of c's
-// 95 % intervals and the lower ends of the others'. Both are assumptions about
+// 95 % intervals and the lower ends of the others', as far as the table has
+// evidence. Trials are stored without an interval: what they add are medians,
+// the largest of c and the least of the others. Both are assumptions about
 // kernels, not theorems. The second says that whoever computes M can pad to any
 // larger M', and that fewer rows are no more work. The first is weaker than
 // "padding only adds work", time(c, M) <= time(c, b), which kernels on an H200
@@ -26,7 +28,8 @@
 // out in turn, and answered by the tables of the nearest others. It is stated
 // from what was measured there, which are kernels that the search for this very
 // problem found worth measuring: it leans to the small side, and says how many
-// keys it could not see.
+// keys it could not see. The times it compares are least medians, not ends of
+// intervals.
 #ifndef HONE_TUNER_REGRET_BOUND_H_
 #define HONE_TUNER_REGRET_BOUND_H_
 
@@ -40,8 +43,9 @@
 
 namespace hone {
 
-// What the trials of one problem on one device class say, over all sessions, as
-// far as bounds need it.
+// What the trials of one problem on one device in one state say, over all
+// sessions, as far as bounds need it. Kernels of older sources are among them:
+// trials name configs, and do not tell sources apart.
 struct TrialTimes {
   // One config at one M: its least and its largest median.
   struct At {

@@ -257,7 +257,9 @@ absl::Status TuneFromTraffic(const Invocation& invocation,
   while (status.ok() && invocation.env.interrupts.load() == 0) {
     PlanOptions options;
     options.budget = end - absl::Now();
-    if (options.budget < absl::Seconds(1)) break;
+    // What is left over is too little to begin with.
+    if (options.budget < (rows.empty() ? absl::Seconds(1) : options.least))
+      break;
     const std::vector<PlannedTune> plan = PlanTunes(waiting, options);
     if (plan.empty()) break;
     Row row = row_of(plan.front());

@@ -82,7 +82,9 @@ std::string Summary(const v1::RecheckReport& report) {
                   "the limit of the median is ", Percent(report.regret_limit()),
                   "\n");
   if (!report.complete())
-    out += "The budget ended before all M were measured.\n";
+    out +=
+        "The budget ended before all M were measured, or a disturbance kept "
+        "kernels from it.\n";
   if (report.report_only())
     out += "Only reported: nothing was kept, verified or queued.\n";
   return out;
@@ -190,10 +192,11 @@ constexpr char kDetails[] =
     "served kernel,\nthe default and the fastest others that are known, at a "
     "sample of M of every table. The\ndaemon does so by itself when it starts "
     "on a device that has changed.\n\n"
-    "Regret is the served kernel's time over the fastest's. While the median "
-    "over local tables\nis at most 1 %, they are kept, and answer without a "
-    "word of the change; else those that\nare affected are tuned again. "
-    "Imported tables are verified where they beat or tie the\ndefault.\n";
+    "Regret is the served kernel's time over the fastest's. Local tables are "
+    "kept, and answer\nwithout a word of the change, while the median of their "
+    "own M is at most 1 %, else tuned\nagain; for those with one slow M or "
+    "none the median over all tables decides. Imported\ntables are verified "
+    "where they beat or tie the default.\n";
 
 }  // namespace
 

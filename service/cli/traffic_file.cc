@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/struct.pb.h"
@@ -56,8 +57,10 @@ absl::Status ParseProblem(const Value& value, const std::string& where,
         where, ": \"problem\" must be a problem's canonical text, such as ",
         "n=8192,k=8192,b=int4,b_scale=group,b_group=128"));
   }
-  const absl::StatusOr<Problem> problem =
-      Problem::Parse(text->second->string_value());
+  std::string canonical = text->second->string_value();
+  if (!absl::StrContains(canonical, ';'))
+    absl::StrAppend(&canonical, ";", ComputeConfig().ToString());
+  const absl::StatusOr<Problem> problem = Problem::Parse(canonical);
   absl::Status valid = problem.status();
   if (valid.ok()) valid = problem->Validate();
   if (!valid.ok()) {

@@ -5,7 +5,8 @@
 //      {"problem": "n=8192,k=8192,b=int4,b_scale=group,b_group=128",
 //       "calls": {"1": 120000, "16": 300, "2048": 12}}]}
 //
-// A problem is canonical text, in which keys left out have their defaults.
+// A problem is canonical text as `hone sweep -o json` prints it, in which keys
+// left out have their defaults, and so has the compute config if there is none.
 #ifndef HONE_SERVICE_CLI_TRAFFIC_FILE_H_
 #define HONE_SERVICE_CLI_TRAFFIC_FILE_H_
 

@@ -161,6 +161,12 @@ bool IsOurHost(absl::string_view host_header, absl::string_view listen_host,
          (!hostname.empty() && absl::EqualsIgnoreCase(host, hostname));
 }
 
+bool IsForeign(absl::string_view site, absl::string_view mode,
+               absl::string_view dest, absl::string_view path) {
+  return site == "cross-site" &&
+         !(path == "/" && mode == "navigate" && dest == "document");
+}
+
 bool EtagMatches(absl::string_view if_none_match, absl::string_view etag) {
   for (absl::string_view tag : absl::StrSplit(if_none_match, ',')) {
     tag = absl::StripAsciiWhitespace(tag);

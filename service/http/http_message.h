@@ -66,6 +66,12 @@ bool IsLoopbackHost(absl::string_view host);
 bool IsOurHost(absl::string_view host_header, absl::string_view listen_host,
                absl::string_view hostname);
 
+// Whether a browser sends a request because of a page of another site, by its
+// headers Sec-Fetch-Site, -Mode and -Dest; what others send has none. Not when
+// somebody follows a link to "/".
+bool IsForeign(absl::string_view site, absl::string_view mode,
+               absl::string_view dest, absl::string_view path);
+
 // Whether an If-None-Match header names the tag (without quotes).
 bool EtagMatches(absl::string_view if_none_match, absl::string_view etag);
 

@@ -164,7 +164,7 @@ struct HttpServer::Running {
   std::string listen_host;
   std::string hostname;
   HttpLimits limits;
-  std::map<std::string, HttpHandler> routes;
+  std::map<std::string, HttpRoute> routes;
   MHD_Daemon* daemon = nullptr;
 
   ~Running() {
@@ -175,8 +175,11 @@ struct HttpServer::Running {
   HttpResponse Answer(MHD_Connection* connection, absl::string_view method,
                       const std::string& target, bool accepts_gzip,
                       const std::string& if_none_match) const {
+    const auto named = routes.find(target.substr(0, target.find('?')));
+    const bool any_name = named != routes.end() && named->second.any_name;
     if (HeaderCount(connection, "Host") != 1 ||
-        !IsOurHost(Header(connection, "Host"), listen_host, hostname)) {
+        (!any_name &&
+         !IsOurHost(Header(connection, "Host"), listen_host, hostname))) {
       return HttpError(
           403, "Host",
           absl::StrCat("must be localhost or a loopback address",
@@ -186,6 +189,14 @@ struct HttpServer::Running {
                                           ", this machine's name or an address "
                                           "of it"),
                        "; by other names, pages elsewhere could read this"));
+    }
+    if (IsForeign(Header(connection, "Sec-Fetch-Site"),
+                  Header(connection, "Sec-Fetch-Mode"),
+                  Header(connection, "Sec-Fetch-Dest"),
+                  named == routes.end() ? "" : named->first)) {
+      return HttpError(403, "Sec-Fetch-Site",
+                       "is cross-site: of another site, only links to / are "
+                       "answered");
     }
     if (method != "GET" && method != "HEAD") {
       return HttpError(405, "method",
@@ -206,14 +217,14 @@ struct HttpServer::Running {
     const auto route = routes.find(request->path);
     if (route == routes.end()) {
       std::string known;
-      for (const auto& [path, handler] : routes)
+      for (const auto& [path, known_route] : routes)
         absl::StrAppend(&known, known.empty() ? "" : ", ", path);
       return HttpError(404, "path", absl::StrCat("must be one of ", known));
     }
     request->method = std::string(method);
     request->accepts_gzip = accepts_gzip;
     request->if_none_match = if_none_match;
-    return route->second(*request);
+    return route->second.handler(*request);
   }
 
   static MHD_Result Handle(void* self, MHD_Connection* connection,
@@ -257,8 +268,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   running->listen_host = address.host;
   running->hostname = Hostname();
   running->limits = limits;
-  for (HttpRoute& route : routes)
-    running->routes.emplace(std::move(route.path), std::move(route.handler));
+  for (HttpRoute& route : routes) {
+    std::string path = route.path;
+    running->routes.emplace(std::move(path), std::move(route));
+  }
   HONE_ASSIGN_OR_RETURN(const int fd, Listen(address, listen));
   const int port = PortOf(fd);
   running->daemon = MHD_start_daemon(

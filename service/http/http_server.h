@@ -27,6 +27,9 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 struct HttpRoute {
   std::string path;
   HttpHandler handler;
+  // Whether requests by whatever name are answered (see IsOurHost()): pages
+  // elsewhere may then read it.
+  bool any_name = false;
 };
 
 struct HttpLimits {

@@ -31,6 +31,13 @@ constexpr const char* kCodeNames[] = {"OK",
                                       "UNAVAILABLE",
                                       "DATA_LOSS",
                                       "UNAUTHENTICATED"};
+// Those that are 0 before they occur: OK, so that a rate has a beginning, and
+// what alerts ask for (hone.rules.yml), which would else miss the first.
+constexpr bool StartsAtZero(size_t code) {
+  constexpr size_t kOk = 0, kUnknown = 2, kInternal = 13, kDataLoss = 15;
+  return code == kOk || code == kUnknown || code == kInternal ||
+         code == kDataLoss;
+}
 constexpr const char* kEndNames[] = {"succeeded", "fresh", "failed",
                                      "cancelled"};
 // What a compile can come to; see CompiledCandidate.
@@ -165,9 +172,7 @@ void EventMetrics::CollectRpcs(MetricFamilies& families) const {
     AddHistogram(duration, {{"method", method->name}}, method->duration);
     for (size_t code = 0; code < kCodes; ++code) {
       const double value = Value(method->codes[code]);
-      // Of the codes only those that occurred, and OK, so that a rate has a
-      // beginning.
-      if (value > 0 || code == 0) {
+      if (value > 0 || StartsAtZero(code)) {
         AddValue(count, {{"method", method->name}, {"code", kCodeNames[code]}},
                  value);
       }

@@ -37,7 +37,8 @@ class GpuMonitor {
       : reader_(std::move(reader)), now_(std::move(now)) {}
 
   // The last reading when it is less than a second old, else a new one.
-  // Nothing is read while nobody asks.
+  // Nothing is read while nobody asks. While another thread reads, the last
+  // reading; nullopt once that has taken 10 s, for then NVML hangs.
   std::optional<GpuReading> Read();
 
  private:
@@ -46,10 +47,12 @@ class GpuMonitor {
   absl::Mutex mutex_;
   absl::Time read_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::optional<GpuReading> reading_ ABSL_GUARDED_BY(mutex_);
+  // When the reading began that goes on.
+  std::optional<absl::Time> began_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Reads the device DeviceSpec::uuid through NVML, which is opened at the first
-// call, and again at later ones while it is not there.
+// call, and again at later ones while it is not there or says nothing.
 GpuMonitor::Reader NvmlReader(const std::string& uuid);
 
 }  // namespace hone

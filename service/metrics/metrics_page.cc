@@ -150,8 +150,10 @@ void MetricsPage::CollectDatabase(MetricFamilies& families) const {
              static_cast<double>(sources_.uncounted_misses()));
   prometheus::MetricFamily& family = AddFamily(
       families, "hone_tables",
-      "Tables that answer lookups. stale: of other kernel sources than this "
-      "honed's. verified: tuned or checked on this device.",
+      "Tables of this device's class that answer lookups; without a device, of "
+      "all classes. stale: of other kernel sources than this honed's, or "
+      "against its rules, and then they answer no more. verified: tuned or "
+      "checked on this device.",
       MetricType::Gauge);
   const struct {
     const char* freshness;

@@ -33,11 +33,11 @@ struct QueueReading {
   std::optional<Running> running;
 };
 
-// The tables that answer lookups now.
+// The newest tables, as ReadTables() counts them.
 struct TablesReading {
   int64_t revision = 0;
-  // By whether their kernels' sources are this binary's, and whether they were
-  // tuned or checked here.
+  // By whether their kernels' sources are this binary's and their configs
+  // legal, and whether they were tuned or checked here.
   int64_t fresh_verified = 0;
   int64_t fresh_unverified = 0;
   int64_t stale_verified = 0;

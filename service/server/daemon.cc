@@ -259,11 +259,15 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
 absl::Status Daemon::ServeHttp(const DaemonOptions& options,
                                std::vector<HttpRoute> routes) {
   if (options.http.empty()) return absl::OkStatus();
-  routes.push_back({"/metrics", [this](const HttpRequest&) {
-                      return HttpResponse{
-                          .content_type = MetricsPage::kContentType,
-                          .body = metrics_page_->Render()};
-                    }});
+  // Prometheus asks by whatever name it was told, and there is no secret.
+  routes.push_back({.path = "/metrics",
+                    .handler =
+                        [this](const HttpRequest&) {
+                          return HttpResponse{
+                              .content_type = MetricsPage::kContentType,
+                              .body = metrics_page_->Render()};
+                        },
+                    .any_name = true});
   // Its three handlers at once leave one of the store's four readers to tunes.
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options.http, options.insecure, std::move(routes));

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "db/store.h"
+#include "kernels/config/device_spec.h"
 #include "service/http/http_server.h"
 #include "service/metrics/event_metrics.h"
 #include "service/metrics/gpu_monitor.h"
@@ -70,6 +72,11 @@ absl::Status CheckListenAddress(absl::string_view listen, bool insecure);
 std::vector<std::string> MeteredMethods();
 // Counts a job that ended.
 void CountJob(const TuneSnapshot& job, EventMetrics& metrics);
+
+// Counts the tables of the device's class, or all without a device: those of
+// other classes nobody can tune here.
+TablesReading ReadTables(const LookupIndex& index,
+                         const std::optional<DeviceSpec>& device);
 
 class Daemon {
  public:

@@ -1,5 +1,6 @@
 // What the metrics page reads of honed's parts.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,11 +24,17 @@ JobEnd EndOf(const TuneSnapshot& job) {
   }
 }
 
-TablesReading ReadTables(const LookupIndex& index) {
+}  // namespace
+
+TablesReading ReadTables(const LookupIndex& index,
+                         const std::optional<DeviceSpec>& device) {
   TablesReading out;
   out.revision = index.revision();
   for (const StoredTable& stored : index.tables()) {
-    if (index.IsStale(stored)) {
+    const DispatchTable& table = stored.table;
+    if (device && device->ClassText() != table.device.ClassText()) continue;
+    if (index.IsStale(stored) ||
+        !AllLegal(table, table.problem, table.device)) {
       ++(stored.verified ? out.stale_verified : out.stale_unverified);
     } else {
       ++(stored.verified ? out.fresh_verified : out.fresh_unverified);
@@ -35,8 +42,6 @@ TablesReading ReadTables(const LookupIndex& index) {
   }
   return out;
 }
-
-}  // namespace
 
 std::vector<std::string> MeteredMethods() {
   std::vector<std::string> methods =
@@ -69,8 +74,8 @@ void Daemon::MakeMetricsPage(const std::string& database) {
       out.running = {state.running->kind, state.running->progress};
     return out;
   };
-  sources.tables = [tables = tables_.get()] {
-    return ReadTables(*tables->Newest());
+  sources.tables = [tables = tables_.get(), device = device_.device] {
+    return ReadTables(*tables->Newest(), device);
   };
   sources.uncounted_misses = [traffic = traffic_.get()] {
     return traffic->uncounted();

@@ -54,6 +54,8 @@ RegretBound ToRegretBound(const TransferBound& bound,
                    bound.unmeasured, " M they were not")};
 }
 
+}  // namespace
+
 bool AllLegal(const DispatchTable& table, const Problem& problem,
               const DeviceSpec& device) {
   if (table.entries.empty()) return false;
@@ -62,8 +64,6 @@ bool AllLegal(const DispatchTable& table, const Problem& problem,
                        return !CheckConfig(problem, device, entry.config);
                      });
 }
-
-}  // namespace
 
 absl::Status CheckHasKernel(const Problem& problem, const DeviceSpec& device) {
   const absl::Status status = CheckProblem(problem, device);
@@ -106,7 +106,8 @@ void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
   }
   absl::flat_hash_map<std::string, std::vector<Transfer>> neighbours;
   absl::flat_hash_map<std::string, std::vector<Transfer>> siblings;
-  // Each tuned table is left out in turn, and answered by the nearest others.
+  // Each tuned table is left out in turn, and answered by the nearest others;
+  // stale ones neither way.
   using Others = std::vector<std::pair<double, const DispatchTable*>>;
   const auto leave_out = [&](size_t out, Others others,
                              std::vector<Transfer>& transfers) {
@@ -127,6 +128,7 @@ void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
   };
   for (const auto& [types, members] : same_types_) {
     for (const size_t out : members) {
+      if (IsStale(tables_[out])) continue;
       const DispatchTable& own = tables_[out].table;
       const std::string device = own.device.ClassText();
       Others others;
@@ -134,7 +136,7 @@ void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
         const DispatchTable& other = tables_[by].table;
         const double distance =
             Distance(own.problem.layer, other.problem.layer);
-        if (by != out && distance <= kMaxDistance &&
+        if (by != out && !IsStale(tables_[by]) && distance <= kMaxDistance &&
             other.device.ClassText() == device) {
           others.emplace_back(distance, &other);
         }
@@ -144,12 +146,13 @@ void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
   }
   for (const auto& [problem, members] : same_problem_) {
     for (const size_t out : members) {
+      if (IsStale(tables_[out])) continue;
       const DeviceSpec& device = tables_[out].table.device;
       const std::string key = SiblingKey(device);
       Others others;
       for (const size_t by : members) {
         const DeviceSpec& other = tables_[by].table.device;
-        if (by != out && key == SiblingKey(other)) {
+        if (by != out && !IsStale(tables_[by]) && key == SiblingKey(other)) {
           others.emplace_back(std::abs(other.sm_count - device.sm_count),
                               &tables_[by].table);
         }
@@ -167,6 +170,8 @@ void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
 
 std::optional<RegretBound> LookupIndex::BoundAt(const Found& found,
                                                 int64_t m) const {
+  // Nothing is known of today's kernels.
+  if (found.stored != nullptr && IsStale(*found.stored)) return std::nullopt;
   switch (found.match) {
     case MatchKind::kExact:
     case MatchKind::kBucket: {
@@ -270,12 +275,8 @@ absl::StatusOr<LookupIndex::Found> LookupIndex::Find(
             "the kernels' sources changed since this table was tuned; tune "
             "again");
       }
-      const bool kept = std::count(stored.kept_in.begin(), stored.kept_in.end(),
-                                   device.SoftText()) > 0;
-      for (std::string& difference :
-           SoftDifferences(device, stored.table.device)) {
-        if (!kept) found.notes.push_back(std::move(difference));
-      }
+      for (std::string& difference : stored.DifferencesFor(device))
+        found.notes.push_back(std::move(difference));
       return found;
     }
     found.notes.push_back(

@@ -40,7 +40,7 @@ class LookupIndex {
  public:
   // `tables` are the answering tables of one revision; `source_closure` is
   // that of this binary's kernels (SourceClosureHash()). `times`, parallel to
-  // the tables, are what trials say of each one's problem and device
+  // the tables, are what trials say of each one's problem on its own device
   // (Store::TimesOf()): from them come the bounds of regret.
   LookupIndex(std::vector<StoredTable> tables, int64_t revision,
               std::string source_closure, std::vector<TrialTimes> times = {});
@@ -107,6 +107,11 @@ class LookupIndex {
   };
   std::unique_ptr<DefaultTables> defaults_ = std::make_unique<DefaultTables>();
 };
+
+// Whether the table has configs and all are legal for the problem on the
+// device, by today's rules.
+bool AllLegal(const DispatchTable& table, const Problem& problem,
+              const DeviceSpec& device);
 
 // Why there is no kernel, as an error of the request: field violations where it
 // is not valid, else the reason NO_KERNEL, with what the device computes in

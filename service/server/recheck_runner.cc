@@ -1,6 +1,7 @@
 #include "service/server/recheck_runner.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,16 +23,6 @@ bool AwaitsVerification(const StoredTable& stored) {
   return stored.origin == Origin::kImported && !stored.verified;
 }
 
-// How the device differs from the one that the table was measured on, unless a
-// recheck has kept it in this state.
-std::vector<std::string> UncheckedDifferences(const StoredTable& stored,
-                                              const DeviceSpec& device) {
-  const bool kept = std::count(stored.kept_in.begin(), stored.kept_in.end(),
-                               device.SoftText()) > 0;
-  return kept ? std::vector<std::string>()
-              : SoftDifferences(device, stored.table.device);
-}
-
 }  // namespace
 
 std::vector<std::string> UncheckedDifferences(const LookupIndex& index,
@@ -43,7 +34,7 @@ std::vector<std::string> UncheckedDifferences(const LookupIndex& index,
         stored.table.device.ClassText() != device.ClassText()) {
       continue;
     }
-    for (std::string& difference : UncheckedDifferences(stored, device)) {
+    for (std::string& difference : stored.DifferencesFor(device)) {
       if (std::count(differences.begin(), differences.end(), difference) == 0)
         differences.push_back(std::move(difference));
     }
@@ -82,9 +73,8 @@ absl::StatusOr<std::vector<StoredTable>> RecheckRunner::TablesFor(
   HONE_ASSIGN_OR_RETURN(std::vector<StoredTable> all, store_->Tables(filter));
   std::vector<StoredTable> tables;
   for (StoredTable& stored : all) {
-    const bool wanted =
-        !recheck.changed_only || AwaitsVerification(stored) ||
-        !UncheckedDifferences(stored, executor_->device()).empty();
+    const bool wanted = !recheck.changed_only || AwaitsVerification(stored) ||
+                        !stored.DifferencesFor(executor_->device()).empty();
     if (wanted && stored.table.protocol == executor_->protocol())
       tables.push_back(std::move(stored));
   }
@@ -120,6 +110,7 @@ absl::Status RecheckRunner::Measure(
   const std::vector<std::vector<int64_t>> sample =
       SampleKeys(local, request.recheck->keys, request.recheck->seed);
   size_t next = 0;
+  std::set<std::string> timed;  // kernels
   SessionProgress now;
   now.phase = SessionPhase::kRecheck;
   for (size_t i = 0; i < tables.size(); ++i) {
@@ -155,8 +146,12 @@ absl::Status RecheckRunner::Measure(
       RecheckHooks hooks;
       hooks.record_trial = [&](const Trial& trial) {
         ++now.trials;
-        if (trial.outcome != Outcome::kMeasured) ++now.failed;
-        metrics_->OnTrial(trial.outcome);
+        if (trial.outcome != Outcome::kMeasured) {
+          ++now.failed;
+        } else if (timed.insert(trial.compile.kernel_id).second) {
+          ++now.compiled;
+        }
+          metrics_->OnTrial(trial.outcome);
         return store_->RecordTrial(device, protocol, trial).status();
       };
       hooks.point = [&](const RecheckPoint& point) {

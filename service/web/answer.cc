@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "kernels/config/status_macros.h"
 
 namespace hone {
@@ -33,6 +34,20 @@ int HttpStatusOf(const absl::Status& status) {
     default:
       return 500;
   }
+}
+
+// How A is scaled.
+std::string InputScaleWords(const LayerConfig& layer) {
+  switch (layer.a_scale) {
+    case InputScale::kNone:
+      return "inputs without scales";
+    case InputScale::kGroup:
+      return absl::StrCat("inputs scaled per group ", layer.a_group);
+    case InputScale::kTensor:
+    case InputScale::kToken:
+      break;
+  }
+  return absl::StrCat("inputs scaled per ", ToString(layer.a_scale));
 }
 
 // The scales of B, in words; nothing for none.
@@ -182,15 +197,25 @@ std::string ProblemLabel(const Problem& problem) {
   const auto add = [&label](bool given, absl::string_view words) {
     if (given) absl::StrAppend(&label, ", ", words);
   };
+  // The usual is left out.
+  const bool half = layer.a == kFloat16 || layer.a == kBfloat16;
+  const DataType usual_type = half ? layer.a : kFloat16;
+  const InputScale usual_scale = half ? InputScale::kNone : InputScale::kToken;
   const bool own_type = layer.b_scale != ScaleGranularity::kNone &&
-                        layer.b_scale_type != kFloat16 &&
-                        layer.b_scale_type != layer.a;
+                        layer.b_scale_type != usual_type;
   add(own_type, absl::StrCat(layer.b_scale_type.ToString(), " scales"));
   add(layer.b_scale_window, "windowed");
   add(layer.zero_point != ZeroPoint::kNone,
       absl::StrCat(ToString(layer.zero_point), " zero points"));
   add(layer.bias, "bias");
+  add(layer.a_scale != usual_scale, InputScaleWords(layer));
+  add(compute.a_scale_layout != InputScaleLayout::kRowMajor,
+      "column-major input scales");
+  add(layer.c != usual_type, absl::StrCat(layer.c.ToString(), " output"));
   add(layer.experts > 1, absl::StrCat(layer.experts, " experts"));
+  add(compute.gemm != GemmType::kDense,
+      absl::StrReplaceAll(ToString(compute.gemm), {{"_", " "}}));
+  add(compute.top_k > 0, absl::StrCat("top ", compute.top_k));
   add(compute.batch_invariant, "batch-invariant");
   add(compute.accumulator != kFloat32,
       absl::StrCat(compute.accumulator.ToString(), " sums"));
@@ -207,16 +232,28 @@ void WriteDevice(JsonWriter& json, absl::string_view key,
       .Field("modelled", device.modelled())
       .Field("sm_arch", device.sm_arch)
       .Field("sm_count", device.sm_count)
-      .Field("l2_bytes", device.l2_bytes)
+      .FieldOrNull("l2_bytes", device.l2_bytes)
       .Field("driver", device.driver)
       .Field("vbios", device.vbios)
-      .Field("power_limit_w", static_cast<double>(device.power_limit_mw) / 1e3)
+      .FieldOrNull("power_limit_w",
+                   static_cast<double>(device.power_limit_mw) / 1e3)
       .Field("ecc", device.ecc)
-      .Field("memory_bytes", device.memory_bytes)
-      .Field("memory_gbps", device.memory_gbps)
-      .Field("peak_tflops", device.peak_tflops)
-      .Field("mma_sync_tflops", device.mma_sync_tflops)
-      .Field("max_clock_mhz", static_cast<double>(device.max_clock_khz) / 1e3)
+      .FieldOrNull("memory_bytes", device.memory_bytes)
+      .FieldOrNull("memory_gbps", device.memory_gbps)
+      .FieldOrNull("peak_tflops", device.peak_tflops)
+      .FieldOrNull("mma_sync_tflops", device.mma_sync_tflops)
+      .FieldOrNull("max_clock_mhz",
+                   static_cast<double>(device.max_clock_khz) / 1e3)
+      .EndObject();
+}
+
+void WriteState(JsonWriter& json, const DeviceSpec& device) {
+  json.BeginObject()
+      .Field("uuid", device.uuid)
+      .Field("driver", device.driver)
+      .Field("vbios", device.vbios)
+      .FieldOrNull("power_limit_w",
+                   static_cast<double>(device.power_limit_mw) / 1e3)
       .EndObject();
 }
 

@@ -97,6 +97,8 @@ std::string ProblemLabel(const Problem& problem);
 // "key": {what pages show of a device}.
 void WriteDevice(JsonWriter& json, absl::string_view key,
                  const DeviceSpec& device);
+// {which GPU, in which state}.
+void WriteState(JsonWriter& json, const DeviceSpec& device);
 // "problem", "text" and "label".
 void WriteProblem(JsonWriter& json, const Problem& problem);
 

@@ -32,9 +32,23 @@ std::vector<std::vector<const RepeatedTrial*>> BySubject(
   return list;
 }
 
+ToolVersion VersionOf(const RepeatedTrial& trial) {
+  return {.driver = trial.driver,
+          .nvrtc = trial.nvrtc_version,
+          .vbios = trial.vbios,
+          .power_limit_mw = trial.power_limit_mw,
+          .ecc = trial.ecc};
+}
+
+auto KeyOf(const ToolVersion& version) {
+  return std::tie(version.driver, version.nvrtc, version.vbios,
+                  version.power_limit_mw, version.ecc);
+}
+
 bool SameState(const RepeatedTrial& a, const RepeatedTrial& b) {
-  return a.kernel_id == b.kernel_id && a.nvrtc_version == b.nvrtc_version &&
-         a.driver == b.driver;
+  const ToolVersion of_a = VersionOf(a);
+  const ToolVersion of_b = VersionOf(b);
+  return a.kernel_id == b.kernel_id && KeyOf(of_a) == KeyOf(of_b);
 }
 
 double LogRatio(const RepeatedTrial& before, const RepeatedTrial& after) {
@@ -78,26 +92,28 @@ Noise NoiseOf(absl::Span<const RepeatedTrial> repeats) {
 Regressions RegressionsOf(absl::Span<const RepeatedTrial> repeats) {
   const RaceOptions tie;
   Regressions out;
-  std::map<std::pair<std::string, std::string>, int64_t> first_seen;
+  const auto find = [&out](const RepeatedTrial& trial) {
+    const ToolVersion wanted = VersionOf(trial);
+    return std::find_if(out.versions.begin(), out.versions.end(),
+                        [&wanted](const ToolVersion& version) {
+                          return KeyOf(version) == KeyOf(wanted);
+                        });
+  };
   for (const RepeatedTrial& trial : repeats) {
-    const auto [known, is_new] = first_seen.try_emplace(
-        {trial.driver, trial.nvrtc_version}, trial.unix_us);
-    if (!is_new) known->second = std::min(known->second, trial.unix_us);
+    auto known = find(trial);
+    if (known == out.versions.end()) {
+      known = out.versions.insert(known, VersionOf(trial));
+      known->from_us = trial.unix_us;
+    }
+    known->from_us = std::min(known->from_us, trial.unix_us);
   }
-  for (const auto& [version, from_us] : first_seen)
-    out.versions.push_back({version.first, version.second, from_us});
   std::sort(out.versions.begin(), out.versions.end(),
             [](const ToolVersion& a, const ToolVersion& b) {
-              return std::tie(a.from_us, a.driver, a.nvrtc) <
-                     std::tie(b.from_us, b.driver, b.nvrtc);
+              return std::tuple_cat(std::tie(a.from_us), KeyOf(a)) <
+                     std::tuple_cat(std::tie(b.from_us), KeyOf(b));
             });
-  const auto version_of = [&out](const RepeatedTrial& trial) {
-    return std::find_if(out.versions.begin(), out.versions.end(),
-                        [&](const ToolVersion& version) {
-                          return version.driver == trial.driver &&
-                                 version.nvrtc == trial.nvrtc_version;
-                        }) -
-           out.versions.begin();
+  const auto version_of = [&](const RepeatedTrial& trial) {
+    return find(trial) - out.versions.begin();
   };
   for (const auto& trials : BySubject(repeats)) {
     const RepeatedTrial& after = *trials.back();

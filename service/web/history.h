@@ -1,5 +1,6 @@
 // What repeated measurements say: how much the same kernel's time varies, and
-// what became slower or faster when a driver, compiler or source changed. Pure
+// what became slower or faster when a GPU's state, a compiler or a source
+// changed. Pure
 // functions over StoreSnapshot::Repeats().
 #ifndef HONE_SERVICE_WEB_HISTORY_H_
 #define HONE_SERVICE_WEB_HISTORY_H_
@@ -36,10 +37,13 @@ Noise NoiseOf(absl::Span<const RepeatedTrial> repeats);
 struct ToolVersion {
   std::string driver;
   std::string nvrtc;
+  std::string vbios;
+  int64_t power_limit_mw = 0;
+  bool ecc = false;
   int64_t from_us = 0;  // of its first trial here
 };
 // The newest measurement of a config at one M on one GPU, and the newest one
-// before it by another driver, compiler or kernel.
+// before it by another version or kernel.
 struct Regression {
   const RepeatedTrial* before = nullptr;
   const RepeatedTrial* after = nullptr;

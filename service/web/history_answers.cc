@@ -183,6 +183,11 @@ absl::StatusOr<HttpResponse> RegressionsAnswer(const WebParts& parts,
         .Field("id", i)
         .Field("driver", found.versions[i].driver)
         .Field("nvrtc", found.versions[i].nvrtc)
+        .Field("vbios", found.versions[i].vbios)
+        .FieldOrNull(
+            "power_limit_w",
+            static_cast<double>(found.versions[i].power_limit_mw) / 1e3)
+        .Field("ecc", found.versions[i].ecc)
         .Field("from_us", found.versions[i].from_us)
         .EndObject();
   }

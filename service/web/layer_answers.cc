@@ -6,13 +6,42 @@
 #include "absl/container/flat_hash_map.h"
 #include "kernels/config/status_macros.h"
 #include "service/models/layer_file.h"
+#include "service/server/lookup.h"
 #include "service/web/answers.h"
 
 namespace hone {
 namespace {
 
-bool IsStale(const WebParts& parts, const StoredTable& stored) {
-  return stored.table.source_closure != parts.source_closure;
+// What a lookup would make of a table.
+struct Standing {
+  // Else lookups pass it over: one of its configs is against today's rules.
+  bool legal = false;
+  // Its kernels are not those that honed would build now.
+  bool stale = false;
+  // How honed's GPU, if it is of the table's class, differs from the one that
+  // was measured.
+  std::vector<std::string> soft_differences;
+};
+
+Standing StandingOf(const WebParts& parts, const StoredTable& stored) {
+  const DispatchTable& table = stored.table;
+  Standing standing;
+  standing.legal = AllLegal(table, table.problem, table.device);
+  standing.stale =
+      !standing.legal || table.source_closure != parts.source_closure;
+  if (parts.device && parts.device->ClassText() == table.device.ClassText())
+    standing.soft_differences = stored.DifferencesFor(*parts.device);
+  return standing;
+}
+
+// "exact", "unverified", "stale" or "missing".
+absl::string_view CoverageState(const WebParts& parts,
+                                const StoredTable* stored) {
+  if (stored == nullptr) return "missing";
+  const Standing standing = StandingOf(parts, *stored);
+  if (!standing.legal) return "missing";
+  if (standing.stale) return "stale";
+  return stored->verified ? "exact" : "unverified";
 }
 
 int64_t KernelCount(const DispatchTable& table) {
@@ -38,13 +67,17 @@ double MeanSpeedup(const DispatchTable& table) {
   return count == 0 ? std::nan("") : std::exp(sum / static_cast<double>(count));
 }
 
-// "revision", "origin", "verified", "stale", "gate" and "tuned_us".
+// "revision", "origin", "verified", "legal", "stale", "soft_differences",
+// "gate" and "tuned_us".
 void WriteStanding(JsonWriter& json, const WebParts& parts,
                    const StoredTable& stored) {
+  const Standing standing = StandingOf(parts, stored);
   json.Field("revision", stored.revision)
       .Field("origin", ToString(stored.origin))
       .Field("verified", stored.verified)
-      .Field("stale", IsStale(parts, stored))
+      .Field("legal", standing.legal)
+      .Field("stale", standing.stale)
+      .Column("soft_differences", standing.soft_differences)
       .Field("gate", ToString(stored.table.gate))
       .Field("tuned_us", stored.table.unix_us);
 }
@@ -102,15 +135,22 @@ absl::StatusOr<HttpResponse> ProblemsAnswer(const WebParts& parts,
   HONE_ASSIGN_OR_RETURN(const QueryFields fields,
                         QueryFields::Of(request, {"class"}));
   HONE_ASSIGN_OR_RETURN(const std::string class_hash, fields.Hash("class"));
+  HttpResponse unchanged;
   std::vector<BrowsedProblem> problems;
   TablesByProblem tables;
   HONE_RETURN_IF_ERROR(
       parts.store->Browse([&](const StoreSnapshot& store) -> absl::Status {
+        HONE_ASSIGN_OR_RETURN(unchanged.etag, EtagOf(parts, store));
+        if (EtagMatches(request.if_none_match, unchanged.etag)) {
+          unchanged.status = 304;
+          return absl::OkStatus();
+        }
         HONE_RETURN_IF_ERROR(DeviceOfClass(parts, store, class_hash).status());
         HONE_ASSIGN_OR_RETURN(problems, store.Problems(class_hash));
         HONE_ASSIGN_OR_RETURN(tables, TablesOn(store, class_hash));
         return absl::OkStatus();
       }));
+  if (unchanged.status == 304) return unchanged;
   JsonWriter json;
   json.BeginArray();
   for (const BrowsedProblem& browsed : problems) {
@@ -138,7 +178,9 @@ absl::StatusOr<HttpResponse> ProblemsAnswer(const WebParts& parts,
     json.EndObject();
   }
   json.EndArray();
-  return JsonAnswer(std::move(json));
+  HttpResponse response = JsonAnswer(std::move(json));
+  response.etag = unchanged.etag;
+  return response;
 }
 
 absl::StatusOr<HttpResponse> TableAnswerOf(const WebParts& parts,
@@ -229,13 +271,11 @@ absl::StatusOr<HttpResponse> CoverageAnswer(const WebParts& parts,
       const auto found = tables.find(layer.problem.Hash());
       const StoredTable* stored =
           found == tables.end() ? nullptr : &found->second;
+      const absl::string_view state = CoverageState(parts, stored);
+      if (state == "missing") stored = nullptr;
       json.BeginObject().Field("name", layer.name);
       WriteProblem(json, layer.problem);
-      json.Field("count", layer.count)
-          .Field("state", stored == nullptr         ? "missing"
-                          : IsStale(parts, *stored) ? "stale"
-                                                    : "exact")
-          .Key("revision");
+      json.Field("count", layer.count).Field("state", state).Key("revision");
       if (stored == nullptr) {
         json.Null();
       } else {

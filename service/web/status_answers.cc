@@ -23,7 +23,7 @@ absl::string_view StateText(TuneState state) {
   return "";
 }
 
-void WriteJob(JsonWriter& json, const TuneSnapshot& job) {
+void WriteJob(JsonWriter& json, const TuneSnapshot& job, bool modelled) {
   const SessionProgress& progress = job.progress;
   json.BeginObject()
       .Field("id", job.tune_id)
@@ -33,6 +33,7 @@ void WriteJob(JsonWriter& json, const TuneSnapshot& job) {
       .Field("problem_text", job.problem ? job.problem->ToString() : "")
       .Field("label", job.problem ? ProblemLabel(*job.problem) : "all tables")
       .Field("state", StateText(job.state))
+      .Field("modelled", modelled)
       .Field("phase", ToString(progress.phase))
       .Field("done", progress.done)
       .Field("total", progress.total)
@@ -60,15 +61,7 @@ void WriteClass(JsonWriter& json, const BrowsedClass& browsed) {
       .Field("sm_count", newest.sm_count)
       .Key("devices")
       .BeginArray();
-  for (const DeviceSpec& device : browsed.devices) {
-    json.BeginObject()
-        .Field("uuid", device.uuid)
-        .Field("driver", device.driver)
-        .Field("vbios", device.vbios)
-        .Field("power_limit_w",
-               static_cast<double>(device.power_limit_mw) / 1e3)
-        .EndObject();
-  }
+  for (const DeviceSpec& device : browsed.devices) WriteState(json, device);
   json.EndArray()
       .Field("trials", browsed.trials)
       .Field("tables", browsed.tables)
@@ -103,16 +96,18 @@ absl::StatusOr<HttpResponse> StatusAnswer(const WebParts& parts,
   const ExecutorHealth health = parts.health();
   json.Key("health")
       .BeginObject()
-      .Field("state", !parts.device ? "no device"
-                      : quarantined ? "quarantined"
-                                    : "ok")
+      .Field("state", !parts.device   ? "no device"
+                      : quarantined   ? "quarantined"
+                      : can_tune.ok() ? "ok"
+                                      : "cannot tune")
       .Field("detail", can_tune.message())
       .Field("workers_started", health.workers_started)
       .Field("workers_lost", health.workers_lost)
       .Field("sentinel_failures", health.sentinel_failures)
       .EndObject();
   json.Key("jobs").BeginArray();
-  for (const TuneSnapshot& job : parts.jobs()) WriteJob(json, job);
+  const bool modelled = parts.device && parts.device->modelled();
+  for (const TuneSnapshot& job : parts.jobs()) WriteJob(json, job, modelled);
   json.EndArray().EndObject();
   return JsonAnswer(std::move(json));
 }

@@ -7,6 +7,7 @@
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
+#include "service/server/lookup.h"
 #include "service/web/answers.h"
 #include "tuner/statistics.h"
 
@@ -26,26 +27,54 @@ struct Best {
   int64_t median_ns = 0;
 };
 
-// By M with trials: the answering table's where it has evidence of this M by
-// the same protocol, else the fastest that was measured.
-std::map<int64_t, Best> BestByM(const TrialColumns& trials,
-                                const std::vector<StoredTable>& tables) {
-  std::map<int64_t, Best> best;
+// The trials that say how fast a config is at one M: measured ones with an
+// interval, by the newest kernel on the device state of the newest, and of
+// those the one with the most samples.
+std::vector<size_t> Speaking(const TrialColumns& trials) {
   const auto measured =
       std::find(trials.outcomes.begin(), trials.outcomes.end(), "measured") -
       trials.outcomes.begin();
-  for (size_t i = 0; i < trials.id.size(); ++i) {
-    Best& at_m = best[trials.m[i]];
+  absl::flat_hash_map<std::pair<int64_t, int64_t>, size_t> speaking;
+  // From the newest.
+  for (size_t i = trials.id.size(); i-- > 0;) {
     if (trials.outcome[i] != measured || trials.median_ns[i] <= 0 ||
-        (at_m.median_ns > 0 && at_m.median_ns <= trials.median_ns[i])) {
+        trials.low_ns[i] <= 0) {
       continue;
     }
+    const auto [known, is_first] =
+        speaking.try_emplace({trials.m[i], trials.config[i]}, i);
+    size_t& best = known->second;
+    if (!is_first && trials.kernel[i] == trials.kernel[best] &&
+        trials.device[i] == trials.device[best] &&
+        trials.samples[i] > trials.samples[best]) {
+      best = i;
+    }
+  }
+  std::vector<size_t> list;
+  for (const auto& [subject, i] : speaking) list.push_back(i);
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+// By M with trials: the answering table's where it is legal and has evidence of
+// this M by the same protocol, else the fastest that was measured.
+std::map<int64_t, Best> BestByM(const TrialColumns& trials,
+                                const std::vector<StoredTable>& tables) {
+  std::map<int64_t, Best> best;
+  for (const int64_t m : trials.m) best[m];
+  for (const size_t i : Speaking(trials)) {
+    Best& at_m = best[trials.m[i]];
+    if (at_m.median_ns > 0 && at_m.median_ns <= trials.median_ns[i]) continue;
     at_m.config = trials.configs[static_cast<size_t>(trials.config[i])];
     at_m.median_ns = trials.median_ns[i];
   }
   for (const StoredTable& stored : tables) {
-    if (!(stored.table.protocol == trials.protocol)) continue;
-    for (const TableEntry& entry : stored.table.entries) {
+    const DispatchTable& table = stored.table;
+    if (!(table.protocol == trials.protocol) ||
+        !AllLegal(table, table.problem, table.device)) {
+      continue;
+    }
+    for (const TableEntry& entry : table.entries) {
       for (const Evidence& evidence : entry.evidence) {
         const auto at_m = best.find(evidence.m);
         if (at_m == best.end() || evidence.samples == 0) continue;
@@ -73,6 +102,8 @@ void WriteTrials(JsonWriter& json, const TrialColumns& trials) {
       .ColumnOrNull("high_ns", trials.high_ns)
       .Column("samples", trials.samples)
       .Column("session", trials.session)
+      .Column("device", trials.device)
+      .Column("kernel", trials.kernel)
       .Column("unix_us", trials.unix_us)
       .Column("clock_mhz", clock_mhz)
       .EndObject();
@@ -138,7 +169,12 @@ absl::StatusOr<HttpResponse> TrialsAnswer(const WebParts& parts,
       .Field("modelled", device.modelled())
       .Column("configs", trials.configs)
       .Column("outcomes", trials.outcomes)
-      .Column("sessions", trials.sessions);
+      .Column("sessions", trials.sessions)
+      .Column("kernels", trials.kernels)
+      .Key("devices")
+      .BeginArray();
+  for (const DeviceSpec& state : trials.devices) WriteState(json, state);
+  json.EndArray();
   WriteTrials(json, trials);
   json.Key("points").BeginArray();
   for (const auto& [m, at_m] : best)

@@ -19,6 +19,9 @@ fi
 
 gunzip -c "$source_dir/tests/bench/results/h200/2026-12-03-tunes.db.gz" \
   >"$work/h200.db"
-exec node "$source_dir/tests/dashboards/run.mjs" --honed="$honed" \
-  --db="$work/h200.db" --work="$work/playwright" \
-  --screenshots="$work/screenshots"
+run() {
+  node "$source_dir/tests/dashboards/run.mjs" --work="$work/playwright" "$@"
+}
+# A stand-in has what that database has not: modelled, imported and failing.
+run --mock
+run --honed="$honed" --db="$work/h200.db" --screenshots="$work/screenshots"

@@ -2,6 +2,7 @@
 // assistive technology finds.
 import {api, assert, assertShows, fragment, openPage, readTable, save, saveCsv, settled, showTable}
   from './harness.mjs';
+import {cellsOf} from './views.mjs';
 
 const views = ['overview', 'heat', 'roofline', 'trials', 'trial', 'speedup', 'tradeoff', 'coverage',
   'sessions', 'health', 'regressions'];
@@ -165,9 +166,7 @@ export async function useTests(tests, browser, base, subject) {
     await seen.page.keyboard.press('s');
     await seen.page.keyboard.press('Home');
     // Sorted by the first M, its fastest is on top.
-    const times = t.id.map((_, i) => i).filter((i) => t.m[i] === ladder[0] && t.median_ns[i] &&
-      answer.outcomes[t.outcome[i]] === 'measured');
-    const fastest = Math.min(...times.map((i) => t.median_ns[i]));
+    const fastest = cellsOf(answer).best.get(ladder[0]);
     const top = await read();
     assert.equal(top['of the best'], '1.000×');
     assertShows(top.median, fastest / 1000, 'fastest');

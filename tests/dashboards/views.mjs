@@ -6,24 +6,28 @@ const outcomeOf = (answer, i) => answer.outcomes[answer.trials.outcome[i]];
 
 // The trial that speaks for each config and M, and the fastest fully measured
 // one at each M: what the heat map says it shows, written a second time.
-function cellsOf(answer) {
+export function cellsOf(answer) {
   const t = answer.trials;
-  const rank = (i) => ({measured: 2, screened_out: 1})[outcomeOf(answer, i)] ?? 0;
+  const full = (i) => outcomeOf(answer, i) === 'measured' &&
+    (answer.modelled || t.low_ns[i] > 0);
+  const rank = (i) => (full(i) ? 3 : ({measured: 2, screened_out: 1})[outcomeOf(answer, i)] ?? 0);
+  const state = (i) => `${t.kernel?.[i]} ${t.device?.[i]}`;
   const cells = new Map();
   t.id.forEach((_, i) => {
     const key = `${answer.configs[t.config[i]]}|${t.m[i]}`;
     const old = cells.get(key);
-    const better = old === undefined || [rank(i) - rank(old), t.samples[i] - t.samples[old],
-      t.unix_us[i] - t.unix_us[old]].find((one) => one !== 0) > 0;
+    const newer = old === undefined || t.unix_us[i] >= t.unix_us[old];
+    const better = old === undefined || (state(i) !== state(old) ? newer :
+      rank(i) > rank(old) || (rank(i) === rank(old) && newer));
     if (better) cells.set(key, i);
   });
   const best = new Map();
   for (const i of cells.values()) {
-    if (outcomeOf(answer, i) === 'measured' && !(best.get(t.m[i]) <= t.median_ns[i])) {
+    if (full(i) && !(best.get(t.m[i]) <= t.median_ns[i])) {
       best.set(t.m[i], t.median_ns[i]);
     }
   }
-  return {cells, best};
+  return {cells, best, full};
 }
 
 export async function viewTests(tests, browser, base, subject, screenshots) {
@@ -33,7 +37,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
   const answer = await get('trials', query);
   const t = answer.trials;
   const table = problem.table ? await get('table', query) : null;
-  const label = cls.modelled ? ' on a modelled device' : '';
+  const label = ` on ${cls.name}`;
 
   const view = (name, path, body) => tests.test(`view ${name}${label}`, async () => {
     const seen = await openPage(browser, base);
@@ -45,8 +49,15 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
     for (const panel of await seen.page.locator('section.panel:has([data-chart])').all()) {
       assert.equal(await panel.locator('header .badge.modelled').count(), cls.modelled ? 1 : 0);
     }
+    // Jobs are of honed's own device, whatever class is looked at.
+    for (const title of ['Jobs', 'Now']) {
+      const panel = seen.page.locator('section.panel', {has: seen.page.locator('h2', {hasText: title})});
+      if (await panel.count() === 0) continue;
+      const own = (await get('status')).device;
+      assert.equal(await panel.locator('header .badge.modelled').count(), own?.modelled ? 1 : 0, title);
+    }
     if (screenshots) {
-      await seen.page.screenshot({path: `${screenshots}/${name}${cls.modelled ? '-modelled' : ''}.png`,
+      await seen.page.screenshot({path: `${screenshots}/${name.replaceAll(' ', '-')}${cls.modelled ? '-modelled' : ''}.png`,
         fullPage: true});
     }
     await body(seen.page);
@@ -64,7 +75,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
       assertShows(device['MMA peak'], status.device.peak_tflops, 'MMA peak');
       assertShows(device['mma.sync peak'], status.device.mma_sync_tflops, 'mma.sync peak');
       assertShows(device['max SM clock'], status.device.max_clock_mhz, 'max SM clock');
-      assertShows(device['power limit'], status.device.power_limit_w, 'power limit');
+      assertShows(device['power limit'], status.device.power_limit_w || null, 'power limit');
     } else {
       assert.equal(device.device, 'none: lookups only');
     }
@@ -93,7 +104,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
 
   if (t.id.length > 0) {
     await view('heat', fragment('heat', {...query, cols: 'all'}), async (page) => {
-      const {cells, best} = cellsOf(answer);
+      const {cells, best, full} = cellsOf(answer);
       const rows = await saveCsv(page, 'Config × M');
       assert.equal(rows.length, cells.size);
       const winner = new Map(answer.best.filter((one) => one.config !== null)
@@ -112,7 +123,7 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
           near(Number(row.ratio_to_best), t.median_ns[i] / best.get(m), what);
         }
         assert.equal(row.winner !== '', winner.get(m) === row.config, what);
-        const tie = outcomeOf(answer, i) === 'measured' &&
+        const tie = full(i) &&
           t.median_ns[i] - best.get(m) <= Math.max(0.01 * best.get(m), 64);
         assert.equal(row.tie, tie ? 'tie' : '', what);
       }
@@ -201,6 +212,14 @@ export async function viewTests(tests, browser, base, subject, screenshots) {
         {...query, config: trial.config})}`)).text();
       assert.equal(await page.locator('pre').textContent(), source);
     });
+  }
+
+  if (t.id.length === 0) {
+    for (const name of ['heat', 'roofline', 'trials']) {
+      await view(`${name} without trials`, fragment(name, query), async (page) => {
+        assert.match(await page.locator('.content').textContent(), /No (such )?trial/);
+      });
+    }
   }
 
   await view('speedup', fragment('speedup', query), async (page) => {

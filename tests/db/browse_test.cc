@@ -242,6 +242,29 @@ TEST_F(BrowseTest, TrialsAreOfTheNewestProtocol) {
   EXPECT_EQ(trials->others, 2);
 }
 
+// A state of a GPU is one, whatever this program makes of its data sheet.
+TEST_F(BrowseTest, TrialsNameTheirDeviceStateAndKernel) {
+  DeviceSpec limited = TestDevice();
+  limited.power_limit_mw = 500000;
+  DeviceSpec same = limited;
+  same.memory_gbps += 1;
+  Trial rebuilt = Measured(1, 100, 8);
+  rebuilt.compile = TestCompile("rebuilt");
+  rebuilt.compile.nvrtc_version = "13.1";
+  Trial again = Measured(1, 100, 8);
+  again.compile.nvrtc_version = "13.1";
+  Record(Measured(1, 100, 8), limited);
+  Record(rebuilt);
+  Record(again, same);
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
+  EXPECT_THAT(trials->devices, ElementsAre(limited, TestDevice()));
+  EXPECT_THAT(trials->device, ElementsAre(0, 1, 0));
+  EXPECT_THAT(trials->kernels, ElementsAre(TestCompile().kernel_id,
+                                           TestCompile("rebuilt").kernel_id));
+  EXPECT_THAT(trials->kernel, ElementsAre(0, 1, 0));
+}
+
 // The interval of pages is that of tables.
 TEST_F(BrowseTest, IntervalsAreThoseOfFixedSamples) {
   for (const int64_t count : {1, 5, 6, 12, 30, 31, 200}) {
@@ -376,6 +399,9 @@ TEST_F(BrowseTest, RepeatsAreOfOneConfigMAndProtocol) {
   EXPECT_EQ(before.kernel_id, TestCompile().kernel_id);
   EXPECT_EQ(before.nvrtc_version, "13.0");
   EXPECT_EQ(before.driver, TestDevice().driver);
+  EXPECT_EQ(before.vbios, TestDevice().vbios);
+  EXPECT_EQ(before.power_limit_mw, TestDevice().power_limit_mw);
+  EXPECT_EQ(before.ecc, TestDevice().ecc);
   EXPECT_EQ(before.uuid, TestDevice().uuid);
   EXPECT_EQ(before.median_ns, 112);
   EXPECT_EQ(before.low_ns, 107);

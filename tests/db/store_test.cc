@@ -511,8 +511,9 @@ TEST_F(StoreTest, TrialsOfAnotherDeviceStateCanBeLeftOut) {
   DeviceSpec other = newer;
   other.uuid = "GPU-other";
   EXPECT_EQ(store->KnownTrials(TestProblem(), other, Protocol())->size(), 2u);
-  EXPECT_EQ(store->KnownTrials(TestProblem(), other, Protocol(),
-                               /*this_state_only=*/true)
+  EXPECT_EQ(store
+                ->KnownTrials(TestProblem(), other, Protocol(),
+                              /*this_state_only=*/true)
                 ->size(),
             1u);
 }
@@ -538,6 +539,17 @@ TEST_F(StoreTest, TimesAreOfServedConfigsAndTheBestOfAll) {
   record(other, 16, 250);
   record(served, 1, 100);
   record(other, 64, 5, Outcome::kScreenedOut);
+  // Another state of the device, and another device of the class.
+  DeviceSpec newer = TestDevice();
+  newer.power_limit_mw += 1000;
+  DeviceSpec twin = TestDevice();
+  twin.uuid = "GPU-twin";
+  for (const DeviceSpec& device : {newer, twin}) {
+    Trial trial = TestTrial(16);
+    trial.config = served;
+    trial.median_ns = 7;
+    ASSERT_TRUE(store->RecordTrial(device, Protocol(), trial).ok());
+  }
   const auto tables = store->Tables();
   const auto times = store->TimesOf(*tables);
   ASSERT_TRUE(times.ok()) << times.status();

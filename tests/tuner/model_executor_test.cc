@@ -91,7 +91,13 @@ TEST_F(ModelExecutorTest, EveryConfigOfTheSpaceHasASibling) {
   Problem narrow = invariant;
   narrow.layer.n = 1280;
   narrow.layer.k = 8192;
-  for (const Problem& problem : {problem_, channel, invariant, narrow}) {
+  Problem bytes = channel;
+  bytes.layer.a = bytes.layer.b = *DataType::Parse("float8e4m3");
+  bytes.layer.a_scale = InputScale::kToken;
+  Problem nibbles = bytes;
+  nibbles.layer.a = nibbles.layer.b = *DataType::Parse("int4");
+  for (const Problem& problem :
+       {problem_, channel, invariant, narrow, bytes, nibbles}) {
     const std::vector<TuningConfig> space = Enumerate(problem, device_, 8192);
     for (size_t i = 0; i < space.size(); i += 53) {
       const absl::StatusOr<Problem> sibling =

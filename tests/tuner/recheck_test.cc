@@ -83,6 +83,8 @@ TEST(SampleKeysTest, ASmallTableGivesWhatItHas) {
 
 RecheckPoint Point(double ratio, bool no_slower = true) {
   RecheckPoint point;
+  point.best_ns = 100'000;
+  point.served_ns = std::llround(100'000 * ratio);
   point.regret = {ratio, ratio, ratio, 25};
   point.no_slower_than_default = no_slower;
   return point;
@@ -103,18 +105,39 @@ std::vector<RecheckVerdict> VerdictsOf(RecheckReport& report) {
   return verdicts;
 }
 
-TEST(JudgeTest, AMedianWithinTheLimitKeepsAll) {
+TEST(JudgeTest, AMedianWithinTheLimitKeepsWhatIsNotSlowByItself) {
   RecheckReport report;
-  // One table is off, and one has no key; the median is 0.5 %.
-  report.tables = {Local({1, 1.005, 1.005}), Local({1.2, 1.004}), Local({})};
+  // One table is off at both of its keys, one at its only one, and one has no
+  // key; the median is 0.5 %.
+  report.tables = {Local({1, 1.005, 1.005, 1.005}), Local({1.2, 1.004}),
+                   Local({1.2}), Local({})};
   EXPECT_THAT(VerdictsOf(report),
-              ElementsAre(RecheckVerdict::kKept, RecheckVerdict::kKept,
-                          RecheckVerdict::kKept));
+              ElementsAre(RecheckVerdict::kKept, RecheckVerdict::kRetune,
+                          RecheckVerdict::kKept, RecheckVerdict::kKept));
   EXPECT_TRUE(report.passed);
-  EXPECT_EQ(report.keys, 5);
+  EXPECT_EQ(report.keys, 7);
   EXPECT_NEAR(*report.median_regret, 0.005, 1e-9);
+  EXPECT_NEAR(*report.tables[1].median_regret, 0.102, 1e-9);
   EXPECT_NEAR(report.largest_regret, 0.2, 1e-9);
-  EXPECT_FALSE(report.tables[2].median_regret.has_value());
+  EXPECT_FALSE(report.tables[3].median_regret.has_value());
+}
+
+TEST(JudgeTest, WhatTheTimerCannotTellApartIsNoRegret) {
+  RecheckReport report;
+  // 2 % of 3 µs.
+  RecheckPoint tie = Point(1.02);
+  tie.best_ns = 3000;
+  tie.served_ns = 3060;
+  report.tables = {Local({}), Local({})};
+  report.tables[0].points = {tie, tie};
+  report.tables[0].planned = 2;
+  EXPECT_THAT(VerdictsOf(report),
+              ElementsAre(RecheckVerdict::kKept, RecheckVerdict::kKept));
+  EXPECT_EQ(*report.median_regret, 0);
+  EXPECT_EQ(report.largest_regret, 0);
+  for (RecheckPoint& point : report.tables[0].points) point.served_ns = 3064;
+  EXPECT_THAT(VerdictsOf(report),
+              ElementsAre(RecheckVerdict::kRetune, RecheckVerdict::kRetune));
 }
 
 TEST(JudgeTest, AMedianPastTheLimitRetunesWhatIsAffectedOrUnseen) {
@@ -160,6 +183,13 @@ TEST(JudgeTest, ImportedTablesAreJudgedByTheDefaultAndApart) {
                           RecheckVerdict::kUnverified, RecheckVerdict::kUnknown,
                           RecheckVerdict::kUnknown, RecheckVerdict::kKept));
   EXPECT_EQ(*report.median_regret, 0);
+  // Nor are their keys counted among the local ones.
+  slow.points[0].failure = "fault";
+  report.tables = {slow, Local({1, 1.001})};
+  Judge(report);
+  EXPECT_EQ(report.keys, 2);
+  EXPECT_EQ(report.failed, 0);
+  EXPECT_NEAR(report.largest_regret, 0.001, 1e-9);
 }
 
 TEST(JudgeTest, WhatTheBudgetLeftOutIsUnknown) {
@@ -168,6 +198,14 @@ TEST(JudgeTest, WhatTheBudgetLeftOutIsUnknown) {
   report.tables[1].points.clear();
   EXPECT_THAT(VerdictsOf(report),
               ElementsAre(RecheckVerdict::kKept, RecheckVerdict::kUnknown));
+  // Nor does what was measured stand for tables without a planned key, or for
+  // one whose single key is slow.
+  report.tables = {Local({1, 1, 1}), Local({}), Local({1.2}),
+                   Local({1.2, 1.2})};
+  ++report.tables[0].planned;
+  EXPECT_THAT(VerdictsOf(report),
+              ElementsAre(RecheckVerdict::kKept, RecheckVerdict::kUnknown,
+                          RecheckVerdict::kUnknown, RecheckVerdict::kRetune));
 }
 
 // ---- measuring ----
@@ -240,6 +278,19 @@ class RecheckTest : public ::testing::Test {
                                      table_.ladder, known_, options_, hooks_);
     EXPECT_TRUE(points.ok()) << points.status();
     return points.ok() ? *points : std::vector<RecheckPoint>();
+  }
+
+  // One that is timed at M = 16 beside the served kernel and the default.
+  TuningConfig RunnerUp() {
+    Recheck();
+    TuningConfig found;
+    for (const Trial& trial : stored_) {
+      if (trial.m == 16 && trial.config != configs_[0] &&
+          trial.config != HeuristicDefault(problem_, device_, 16)) {
+        found = trial.config;
+      }
+    }
+    return found;
   }
 
   // By what a new driver multiplies the times.
@@ -338,14 +389,50 @@ TEST_F(RecheckTest, AConfigThatDoesNotCompileOrIsNoLongerLegal) {
   EXPECT_THAT(Recheck()[0].failure, HasSubstr("no longer legal"));
 }
 
-TEST_F(RecheckTest, WhatOthersDidToTheServedKernelIsNoFinding) {
-  executor_.gate = [this](const TuningConfig& config, int64_t m) {
+TEST_F(RecheckTest, WhatOthersDidToAKernelIsNoFinding) {
+  const TuningConfig standard = HeuristicDefault(problem_, device_, 16);
+  for (const TuningConfig& lost : {configs_[0], standard, RunnerUp()}) {
+    SCOPED_TRACE(lost.ToString());
+    executor_.gate = [&](const TuningConfig& config, int64_t m) {
+      GateResult result;
+      if (config == lost && m == 16) result.outcome = Outcome::kInterrupted;
+      return result;
+    };
+    // The next M is measured against all of them again.
+    const std::vector<RecheckPoint> points = Recheck();
+    ASSERT_THAT(points, SizeIs(1));
+    EXPECT_EQ(points[0].m, 64);
+    EXPECT_THAT(points[0].failure, IsEmpty());
+    EXPECT_EQ(points[0].kernels, 5);
+  }
+}
+
+TEST_F(RecheckTest, AKernelLostAfterItWasTimedIsNoFindingEither) {
+  const TuningConfig standard = HeuristicDefault(problem_, device_, 16);
+  int gates = 0;
+  executor_.gate = [&](const TuningConfig& config, int64_t m) {
     GateResult result;
-    if (config == configs_[0] && m == 16)
-      result.outcome = Outcome::kInterrupted;
+    if (config == standard && m == 16 && ++gates == 2)
+      result.outcome = Outcome::kOutOfMemory;
     return result;
   };
-  EXPECT_THAT(Recheck(), IsEmpty());
+  const std::vector<RecheckPoint> points = Recheck();
+  ASSERT_THAT(points, SizeIs(1));
+  EXPECT_EQ(points[0].m, 64);
+}
+
+TEST_F(RecheckTest, AServedKernelThatFailsIsAFindingWhateverElseIsLost) {
+  const TuningConfig lost = RunnerUp();
+  executor_.gate = [&](const TuningConfig& config, int64_t m) {
+    GateResult result;
+    if (config == configs_[0]) result.outcome = Outcome::kWrongResult;
+    if (config == lost && m == 16) result.outcome = Outcome::kInterrupted;
+    return result;
+  };
+  const std::vector<RecheckPoint> points = Recheck();
+  ASSERT_THAT(points, SizeIs(2));
+  EXPECT_THAT(points[0].failure, HasSubstr("wrong_result"));
+  EXPECT_FALSE(points[0].no_slower_than_default);
 }
 
 TEST_F(RecheckTest, EndsAtItsDeadlineAndWhenCancelled) {

@@ -41,6 +41,8 @@ export interface Job {
   default_ns: number | null;
   error: string | null;
   submitted_us: number | null;
+  // Whether its times come from a model.
+  modelled?: boolean;
 }
 
 export interface Health {
@@ -146,6 +148,8 @@ export interface Table {
   protocol: string;
   source_closure: string;
   tuned_us: number | null;
+  // How the device is now, where it differs from when the table was made.
+  soft_differences?: string[];
   ladder: number[];
   entries: Entry[];
   trade_off: TradeOff[];
@@ -175,7 +179,12 @@ export interface TrialsAnswer {
     session: number[];
     unix_us: number[];
     clock_mhz: (number | null)[];
+    // Indexes into `devices` (a GPU in one state) and `kernels`.
+    device?: number[];
+    kernel?: number[];
   };
+  devices?: {uuid: string; driver: string; vbios: string; power_limit_w: number | null}[];
+  kernels?: string[];
   points: {
     m: number;
     bytes: number;
@@ -227,7 +236,7 @@ export interface Coverage {
     text: string;
     label: string;
     count: number;
-    state: 'exact' | 'stale' | 'missing';
+    state: 'exact' | 'unverified' | 'stale' | 'missing';
     revision: number | null;
     kernels: number | null;
   }[];
@@ -274,7 +283,8 @@ export interface Measured {
 }
 
 export interface Regressions {
-  versions: {id: Id; driver: string; nvrtc: string; from_us: number | null}[];
+  versions: {id: Id; driver: string; nvrtc: string; vbios?: string;
+    power_limit_w?: number | null; from_us: number | null}[];
   rows: {
     problem: string;
     label: string;

@@ -78,8 +78,13 @@ export function axis(colours: Palette, name: string, extra: Record<string, unkno
     splitLine: {show: true, lineStyle: {color: colours.grid}},
     ...extra,
     axisLabel: {color: colours.muted, fontSize: 11, hideOverlap: true,
-      ...extra.axisLabel as Record<string, unknown>},
+      ...(extra.type === 'value' ? {formatter: plain} : {}), ...extra.axisLabel as Record<string, unknown>},
   };
+}
+
+// Without the digits that binary fractions drag along.
+function plain(value: number): string {
+  return Number(value.toPrecision(10)).toLocaleString('en-US', {maximumFractionDigits: 6});
 }
 
 // A logarithmic axis: plot log10 of the values. Ticks at 1, 2, 5, 10, …, or at
@@ -146,9 +151,12 @@ export function chart(parts: ChartParts): HTMLElement {
   const option = () => {
     const colours = palette();
     const full = parts.option(colours, hidden) as
-      {series: {name?: string; type: string; itemStyle?: Record<string, unknown>}[]};
+      {series: {name?: string; type: string; itemStyle?: Record<string, unknown>;
+        markLine?: Record<string, unknown>}[]};
     full.series = full.series.filter((one) => !one.name || !hidden.has(one.name));
     for (const one of full.series) {
+      // ECharts would draw a line at 3.947 at 3.95.
+      if (one.markLine) one.markLine.precision = 15;
       if (one.type === 'scatter') one.itemStyle = {opacity: 1, ...one.itemStyle};
     }
     return {

@@ -3,7 +3,7 @@
 import {parseConfig, type Config} from './config';
 import {h, interaction} from './dom';
 import {heatClass, outcomeLetters} from './heat_colours';
-import {fontMono, palette} from './theme';
+import {fontMono, palette, type Palette} from './theme';
 import type {Grid} from './trials';
 
 const rowHeight = 18;
@@ -15,7 +15,7 @@ const labelColumns: {name: string; chars: number; of: (c: Config) => string}[] =
   {name: 'splt', chars: 5, of: (c) => c.split},
   {name: 'clu', chars: 4, of: (c) => c.cluster},
   {name: 'load', chars: 5, of: (c) => c.loads},
-  {name: 'more', chars: 11, of: (c) => c.rest},
+  {name: 'more', chars: 14, of: (c) => c.rest},
 ];
 const labelChars = labelColumns.reduce((sum, column) => sum + column.chars, 0);
 
@@ -153,15 +153,41 @@ export class HeatCanvas {
     c.beginPath();
     c.rect(0, headHeight, width, height - headHeight);
     c.clip();
-    for (let position = first; position < last; position++) {
-      const row = this.rows[position];
-      const y = headHeight + position * rowHeight - scroll;
-      this.paintLabel(c, row, y, colours.ink);
-      c.textAlign = 'center';
-      for (let slot = 0; slot < this.cols.length; slot++) {
-        this.paintCell(c, row, this.cols[slot], left + slot * cell, y, cell, hatch);
+    const each = (work: (row: number, col: number, x: number, y: number) => void) => {
+      for (let position = first; position < last; position++) {
+        const y = headHeight + position * rowHeight - scroll;
+        for (let slot = 0; slot < this.cols.length; slot++) {
+          work(this.rows[position], this.cols[slot], left + slot * cell, y);
+        }
       }
+    };
+    c.font = `11px ${fontMono}`;
+    c.fillStyle = colours.ink;
+    c.textAlign = 'left';
+    for (let position = first; position < last; position++) {
+      this.paintLabel(c, this.rows[position], headHeight + position * rowHeight - scroll);
     }
+    // One pass for each font: to set it costs more than to draw.
+    c.textAlign = 'center';
+    each((row, col, x, y) => this.paintFill(c, row, col, x, y, cell, hatch, colours));
+    if (cell >= 28) {
+      c.font = `10px ${fontMono}`;
+      each((row, col, x, y) => {
+        const ratio = grid.ratio[row * grid.cols + col];
+        if (Number.isNaN(ratio)) return;
+        c.fillStyle = heatClass(ratio).ink;
+        c.fillText(ratio < 9.995 ? ratio.toFixed(2) : ratio < 99.5 ? ratio.toFixed(1) : '>99',
+          x + (cell - 1) / 2, y + rowHeight / 2);
+      });
+    }
+    c.font = `bold 11px ${fontMono}`;
+    c.fillStyle = colours.ink;
+    each((row, col, x, y) => {
+      const at = row * grid.cols + col;
+      if (grid.trial[at] < 0 || !Number.isNaN(grid.ratio[at])) return;
+      const outcome = grid.trials.answer.outcomes[grid.trials.outcome[grid.trial[at]]];
+      c.fillText(outcomeLetters[outcome] ?? '?', x + (cell - 1) / 2, y + rowHeight / 2);
+    });
     // Winners last, so that no neighbour covers an outline.
     for (let position = first; position < last; position++) {
       const row = this.rows[position];
@@ -182,11 +208,8 @@ export class HeatCanvas {
     this.paintHead(c, left, cell, width);
   }
 
-  private paintLabel(c: CanvasRenderingContext2D, row: number, y: number, ink: string): void {
+  private paintLabel(c: CanvasRenderingContext2D, row: number, y: number): void {
     const config = this.configs[row] ??= parseConfig(this.grid.trials.answer.configs[row]);
-    c.font = `11px ${fontMono}`;
-    c.fillStyle = ink;
-    c.textAlign = 'left';
     let chars = 0;
     for (const column of labelColumns) {
       const text = column.of(config);
@@ -196,44 +219,36 @@ export class HeatCanvas {
     }
   }
 
-  private paintCell(c: CanvasRenderingContext2D, row: number, col: number, x: number, y: number,
-      cell: number, hatch: CanvasPattern): void {
+  // All of a cell but its text.
+  private paintFill(c: CanvasRenderingContext2D, row: number, col: number, x: number, y: number,
+      cell: number, hatch: CanvasPattern, colours: Palette): void {
     const {grid} = this;
     const at = row * grid.cols + col;
     const trial = grid.trial[at];
     if (trial < 0) return;
     const ratio = grid.ratio[at];
     const w = cell - 1;
-    const hgt = rowHeight - 1;
+    const height = rowHeight - 1;
     if (Number.isNaN(ratio)) {
       c.fillStyle = hatch;
-      c.fillRect(x, y, w, hgt);
-      const outcome = grid.trials.answer.outcomes[grid.trials.outcome[trial]];
-      c.fillStyle = palette().paper;
-      c.fillRect(x + w / 2 - 6, y + 2, 12, hgt - 4);
-      c.fillStyle = palette().ink;
-      c.font = `bold 11px ${fontMono}`;
-      c.fillText(outcomeLetters[outcome] ?? '?', x + w / 2, y + rowHeight / 2);
+      c.fillRect(x, y, w, height);
+      c.fillStyle = colours.paper;
+      c.fillRect(x + w / 2 - 6, y + 2, 12, height - 4);
       return;
     }
     const shade = heatClass(ratio);
     c.fillStyle = shade.fill;
-    c.fillRect(x, y, w, hgt);
-    c.fillStyle = shade.ink;
-    if (cell >= 28) {
-      c.font = `10px ${fontMono}`;
-      c.fillText(ratio < 9.995 ? ratio.toFixed(2) : ratio < 99.5 ? ratio.toFixed(1) : '>99',
-        x + w / 2, y + rowHeight / 2);
-    }
-    if (grid.trials.outcome[trial] === grid.trials.screened) {
-      // A screen's few samples: the corner is cut.
+    c.fillRect(x, y, w, height);
+    if (!grid.trials.full[trial]) {
+      // Few samples: the corner is cut.
       c.beginPath();
-      c.moveTo(x + w, y + hgt);
-      c.lineTo(x + w - 6, y + hgt);
-      c.lineTo(x + w, y + hgt - 6);
-      c.fillStyle = palette().paper;
+      c.moveTo(x + w, y + height);
+      c.lineTo(x + w - 6, y + height);
+      c.lineTo(x + w, y + height - 6);
+      c.fillStyle = colours.paper;
       c.fill();
     } else if (grid.tie[at] && grid.winner[col] !== row) {
+      c.fillStyle = shade.ink;
       c.beginPath();
       c.arc(x + 4, y + 4, 2, 0, 2 * Math.PI);
       c.fill();

@@ -1,10 +1,11 @@
 // The jobs of honed as a table: in the overview and beside the sessions.
-import type {Job} from './api';
-import {h, type Child} from './dom';
+import type {Job, Status} from './api';
+import type {Ctx} from './context';
+import {h, replace, type Child} from './dom';
 import {count, seconds, usUnit} from './format';
 import {badge} from './panel';
 import {href} from './route';
-import type {Data} from './table';
+import {dataTable, type Data} from './table';
 
 function progress(job: Job): Child {
   if (job.total === null || job.total <= 0) return '–';
@@ -13,35 +14,65 @@ function progress(job: Job): Child {
   }), ` ${count(job.done)} / ${count(job.total)}`];
 }
 
-export function jobsData(deviceClass: string | undefined, jobs: Job[]): Data {
+// Only jobs of problems that are `known` here lead anywhere.
+export function jobsData(deviceClass: string | undefined, jobs: Job[], known: Set<string>): Data {
   const job = (i: number) => jobs[i];
   return {
-    file: 'hone-jobs', rows: jobs.length,
+    file: `hone-jobs${jobs.some((one) => one.modelled) ? '-MODELLED' : ''}`, rows: jobs.length,
     columns: [
       {key: 'label', name: 'Problem', head: true, value: (i) => job(i).label,
-        show: (i) => h('a', {
+        show: (i) => (known.has(job(i).problem) ? h('a', {
           href: href('heat', {class: deviceClass, problem: job(i).problem}),
           title: job(i).problem_text,
-        }, job(i).label)},
+        }, job(i).label) : h('span', {title: job(i).problem_text}, job(i).label))},
       {key: 'kind', name: 'Kind', value: (i) => job(i).kind},
       {key: 'state', name: 'State', value: (i) => job(i).state,
         show: (i) => badge(job(i).state === 'failed' ? 'bad' : job(i).state === 'running' ? 'ok' :
           'plain', job(i).state, job(i).error ?? '')},
       {key: 'phase', name: 'Phase', value: (i) => job(i).phase, show: (i) =>
         `${job(i).phase}${job(i).m && job(i).state === 'running' ? `, M ${job(i).m}` : ''}`},
-      {key: 'done', name: 'Progress', value: (i) => job(i).done, show: (i) => progress(job(i))},
-      {key: 'elapsed_ns', name: 'Elapsed', value: (i) => job(i).elapsed_ns,
+      {key: 'done', number: true, name: 'Progress', value: (i) => job(i).done, show: (i) => progress(job(i))},
+      {key: 'elapsed_ns', number: true, name: 'Elapsed', value: (i) => job(i).elapsed_ns,
         show: (i) => seconds(job(i).elapsed_ns)},
-      {key: 'eta_ns', name: 'Left', value: (i) => job(i).eta_ns,
+      {key: 'eta_ns', number: true, name: 'Left', value: (i) => job(i).eta_ns,
         show: (i) => (job(i).state === 'running' ? seconds(job(i).eta_ns) : '–')},
       {key: 'trials', name: 'Trials', value: (i) => job(i).trials, show: (i) => count(job(i).trials)},
       {key: 'failed', name: 'Failed', value: (i) => job(i).failed, show: (i) => count(job(i).failed)},
       {key: 'm', name: 'At M', csvOnly: true, value: (i) => job(i).m},
-      {key: 'best_ns', name: 'Best', value: (i) => job(i).best_ns,
+      {key: 'best_ns', number: true, name: 'Best', value: (i) => job(i).best_ns,
         show: (i) => (job(i).best_ns ? usUnit(job(i).best_ns) : '–')},
-      {key: 'default_ns', name: 'Default', value: (i) => job(i).default_ns,
+      {key: 'default_ns', number: true, name: 'Default', value: (i) => job(i).default_ns,
         show: (i) => (job(i).default_ns ? usUnit(job(i).default_ns) : '–')},
       {key: 'error', name: 'Error', wrap: true, value: (i) => job(i).error ?? ''},
     ],
   };
+}
+
+// The table of jobs, drawn anew when they change. A reader keeps the order that
+// was chosen, and while the keyboard is in the table it stands still.
+export function liveJobs(ctx: Ctx): {
+  element: HTMLElement; show: (status: Status) => void; data: (status: Status) => Data;
+} {
+  const element = h('div', {});
+  const known = new Set(ctx.problems.map((one) => one.problem));
+  const data = (status: Status) => jobsData(status.device?.class, status.jobs, known);
+  let sort: {key: string; descending: boolean} | undefined;
+  let drawn = '';
+  let waiting: Status | null = null;
+  const show = (status: Status) => {
+    waiting = null;
+    const seen = JSON.stringify(status.jobs);
+    if (seen === drawn) return;
+    if (element.contains(document.activeElement)) {
+      waiting = status;
+      return;
+    }
+    drawn = seen;
+    replace(element, dataTable(data(status), {
+      caption: 'Jobs', hideCaption: true, empty: 'No job runs and none waits.', sort,
+      onSort: (key, descending) => { sort = {key, descending}; },
+    }));
+  };
+  element.addEventListener('focusout', () => setTimeout(() => { if (waiting) show(waiting); }));
+  return {element, show, data};
 }

@@ -14,8 +14,8 @@ export const modelledBadge = (): HTMLElement =>
   badge('modelled', 'MODELLED', 'Times come from an analytic model, not from a GPU');
 
 // What must be said of a table before its numbers are believed.
-export function tableBadges(table: {origin: string; verified: boolean; stale: boolean} | null,
-    modelled: boolean): HTMLElement[] {
+export function tableBadges(table: {origin: string; verified: boolean; stale: boolean;
+  soft_differences?: string[]} | null, modelled: boolean): HTMLElement[] {
   const badges: HTMLElement[] = [];
   if (modelled) badges.push(modelledBadge());
   if (!table) {
@@ -24,6 +24,9 @@ export function tableBadges(table: {origin: string; verified: boolean; stale: bo
   }
   if (table.stale) {
     badges.push(badge('warn', 'stale', 'Made from other kernel sources than this honed has'));
+  }
+  if (table.soft_differences?.length) {
+    badges.push(badge('warn', 'device changed', table.soft_differences.join('; ')));
   }
   if (table.origin === 'imported') {
     badges.push(table.verified ?

@@ -1,6 +1,7 @@
 // Tables of numbers: sortable, paged, and the source of every CSV. A chart's
 // data table holds exactly what the chart draws.
 import {download, h, interaction, replace, type Child} from './dom';
+import {count} from './format';
 import {sortByKey} from './sort';
 
 export type Cell = string | number | boolean | null | undefined;
@@ -127,15 +128,18 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
     return false;
   });
 
+  const keysOf = new Map<Column, Float64Array>();
   const sort = () => {
     const column = columns.find((one) => one.key === sortKey);
     if (!column) return;
-    const keys = sortKeys(column, data.rows);
+    const rising = keysOf.get(column) ?? sortKeys(column, data.rows);
+    keysOf.set(column, rising);
+    const keys = new Float64Array(data.rows);
     // Rows without a value come last in both directions.
     for (let row = 0; row < data.rows; row++) {
-      keys[row] = Number.isNaN(keys[row]) ? Infinity : descending ? -keys[row] : keys[row];
+      keys[row] = Number.isNaN(rising[row]) ? Infinity : descending ? -rising[row] : rising[row];
     }
-    order.sort();
+    for (let i = 0; i < order.length; i++) order[i] = i;
     sortByKey(order, keys);
   };
 
@@ -187,8 +191,7 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
         heading.removeAttribute('aria-sort');
       }
     });
-    where.textContent = `Rows ${(first + 1).toLocaleString('en-US')} to ` +
-      `${last.toLocaleString('en-US')} of ${data.rows.toLocaleString('en-US')}`;
+    where.textContent = `Rows ${count(first + 1)} to ${count(last)} of ${count(data.rows)}`;
     back.disabled = page === 0;
     forward.disabled = last >= data.rows;
   };

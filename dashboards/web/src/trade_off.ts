@@ -17,7 +17,7 @@ export function tradeOffOf(grid: Grid, cols: number[], compileMs: Map<string, nu
   const regretOf = (row: number, col: number) => {
     const cell = row * grid.cols + col;
     const trial = grid.trial[cell];
-    if (trial < 0 || trials.outcome[trial] !== trials.measured) return cannot;
+    if (trial < 0 || !trials.full[trial]) return cannot;
     return grid.tie[cell] ? 0 : Math.log(grid.ratio[cell]);
   };
   const sums: [number, number][] = [];

@@ -17,7 +17,12 @@ export interface Trials {
   session: Int32Array;
   unixUs: Float64Array;
   clock: Float64Array;   // MHz; 0: not read
-  // The outcome index of a trial with a full set of samples.
+  // What ran where: the same number for the same kernel on the same GPU in the
+  // same state.
+  state: Int32Array;
+  // Measured, with enough samples for an interval of the median.
+  full: Uint8Array;
+  // The outcome indexes of these words.
   measured: number;
   screened: number;
 }
@@ -40,11 +45,19 @@ export function toColumns(answer: TrialsAnswer): Trials {
     median: floats(t.median_ns, NaN), low: floats(t.low_ns, NaN), high: floats(t.high_ns, NaN),
     samples: Int32Array.from(t.samples), session: Int32Array.from(t.session),
     unixUs: Float64Array.from(t.unix_us), clock: floats(t.clock_mhz, 0),
+    state: new Int32Array(t.id.length), full: new Uint8Array(t.id.length),
     measured: answer.outcomes.indexOf('measured'),
     screened: answer.outcomes.indexOf('screened_out'),
   };
   // A median of 0 is "none" too: nothing takes no time.
   for (let i = 0; i < trials.count; i++) if (trials.median[i] <= 0) trials.median[i] = NaN;
+  const devices = (answer.devices?.length ?? 0) + 1;
+  for (let i = 0; i < trials.count; i++) {
+    trials.state[i] = (t.kernel?.[i] ?? 0) * devices + (t.device?.[i] ?? 0);
+    // Times of a model have no noise, and so no interval.
+    trials.full[i] = trials.outcome[i] === trials.measured &&
+      (answer.modelled || trials.low[i] > 0) ? 1 : 0;
+  }
   made.set(answer, trials);
   return trials;
 }
@@ -74,11 +87,15 @@ export interface Grid {
   wins: Int32Array;
 }
 
-// Whether trial `a` speaks for a cell rather than `b`: a full measurement
-// before a screen, a screen before a failure, then more samples, then newer.
+// Whether trial `a`, which came after `b`, speaks for a cell in its place. What
+// was found of another kernel, or of the GPU in another state, is superseded;
+// else a full measurement comes before one of few samples, that before a screen,
+// a screen before a failure, and then the newest.
 function speaks(t: Trials, a: number, b: number): boolean {
-  const rank = (i: number) => t.outcome[i] === t.measured ? 2 : t.outcome[i] === t.screened ? 1 : 0;
-  return (rank(a) - rank(b) || t.samples[a] - t.samples[b] || t.unixUs[a] - t.unixUs[b]) > 0;
+  if (t.state[a] !== t.state[b]) return t.unixUs[a] >= t.unixUs[b];
+  const rank = (i: number) => t.full[i] ? 3 : t.outcome[i] === t.measured ? 2 :
+    t.outcome[i] === t.screened ? 1 : 0;
+  return (rank(a) - rank(b) || t.unixUs[a] - t.unixUs[b]) >= 0;
 }
 
 const grids = new WeakMap<Trials, Grid>();
@@ -109,8 +126,8 @@ export function toGrid(t: Trials): Grid {
   for (let row = 0; row < rows; row++) {
     for (let col = 0; col < cols; col++) {
       const i = g.trial[row * cols + col];
-      // Only a full measurement can be the best: a screen has few samples.
-      if (i < 0 || t.outcome[i] !== t.measured || Number.isNaN(t.median[i])) continue;
+      // Only a full measurement can be the best: others have few samples.
+      if (i < 0 || !t.full[i] || Number.isNaN(t.median[i])) continue;
       if (!(t.median[i] >= g.best[col])) {
         g.best[col] = t.median[i];
         g.bestRow[col] = row;
@@ -140,7 +157,7 @@ export function toGrid(t: Trials): Grid {
       g.ratio[cell] = ratio;
       logs += Math.log(ratio);
       counted++;
-      if (t.outcome[i] !== t.measured) continue;
+      if (!t.full[i]) continue;
       g.measured[row]++;
       if (!(ratio >= g.minRatio[row])) g.minRatio[row] = ratio;
       // The tuner's own rule: within max(1 %, 64 ns) nobody wins.

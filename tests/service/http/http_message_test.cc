@@ -81,6 +81,16 @@ TEST(HostTest, AddressesAndOurNamesBeyondLoopback) {
   EXPECT_FALSE(IsOurHost("", "0.0.0.0", ""));
 }
 
+TEST(ForeignTest, OnlyLinksToTheStartAreFollowedFromElsewhere) {
+  EXPECT_FALSE(IsForeign("", "", "", "/api"));
+  EXPECT_FALSE(IsForeign("same-origin", "cors", "empty", "/api"));
+  EXPECT_FALSE(IsForeign("none", "navigate", "document", "/metrics"));
+  EXPECT_FALSE(IsForeign("cross-site", "navigate", "document", "/"));
+  EXPECT_TRUE(IsForeign("cross-site", "navigate", "document", "/api"));
+  EXPECT_TRUE(IsForeign("cross-site", "navigate", "iframe", "/"));
+  EXPECT_TRUE(IsForeign("cross-site", "no-cors", "script", "/"));
+}
+
 TEST(EtagTest, IsAmongThoseNamed) {
   EXPECT_TRUE(EtagMatches("\"a\"", "a"));
   EXPECT_TRUE(EtagMatches("W/\"a\"", "a"));

@@ -119,6 +119,40 @@ TEST(HttpServerTest, RefusesOtherHosts) {
   EXPECT_EQ(SendHttp(server->address(), "GET / HTTP/1.0\r\n\r\n").status, 403);
 }
 
+TEST(HttpServerTest, ARouteMayAnswerByAnyName) {
+  HttpRoute open = Text("/metrics", "counts");
+  open.any_name = true;
+  const auto server = Serve({Text("/", "home"), open});
+  const auto get = [&](const std::string& target, const std::string& lines) {
+    return SendHttp(server->address(), "GET " + target + " HTTP/1.1\r\n" +
+                                           lines + "Connection: close\r\n\r\n");
+  };
+  const std::string host = "Host: node7.gpu.example:8686\r\n";
+  EXPECT_EQ(get("/metrics", host).body, "counts");
+  EXPECT_EQ(get("/metrics?x=1", host).status, 200);
+  EXPECT_EQ(get("/metrics", host + host).status, 403);
+  EXPECT_EQ(get("/", host).status, 403);
+  EXPECT_EQ(get("/metrics/", host).status, 403);
+}
+
+TEST(HttpServerTest, RefusesPagesOfOtherSites) {
+  const auto server = Serve({Text("/", "home"), Text("/api", "x")});
+  const std::string cross = "Sec-Fetch-Site: cross-site\r\n";
+  const std::string link =
+      cross + "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n";
+  const HttpReply reply =
+      HttpGet(server->address(), "/api",
+              cross + "Sec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n");
+  EXPECT_EQ(reply.status, 403);
+  EXPECT_THAT(reply.body, HasSubstr("\"field\":\"Sec-Fetch-Site\""));
+  EXPECT_EQ(HttpGet(server->address(), "/api", link).status, 403);
+  EXPECT_EQ(HttpGet(server->address(), "/?x=1", link).status, 200);
+  EXPECT_EQ(
+      HttpGet(server->address(), "/api", "Sec-Fetch-Site: same-origin\r\n")
+          .status,
+      200);
+}
+
 TEST(HttpServerTest, NamesThePathsThatThereAre) {
   const auto server = Serve({Text("/", "home"), Text("/api", "x")});
   for (const char* path : {"/nothing", "/api/", "/..", "//", "/%2e%2e/etc"}) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/db/fixture.h"
 #include "tests/service/support/http_client.h"
 #include "tests/service/support/test_daemon.h"
 
@@ -171,6 +172,38 @@ TEST(DaemonMetrics, WhatRunsWaitsAndIsCancelledIsSeen) {
   // Only one of them ran.
   EXPECT_THAT(page,
               HasSubstr("hone_tune_duration_seconds_count{kind=\"tune\"} 1\n"));
+}
+
+// Another class's tables cannot be tuned here, so they must not raise an alert
+// for ever.
+TEST(DaemonMetrics, CountsTheTablesOfItsOwnClass) {
+  const DeviceSpec device = hone::testing::TestDevice();
+  DeviceSpec sibling = device;
+  sibling.sm_count = 114;
+  std::vector<StoredTable> tables(4);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const Problem problem =
+        hone::testing::TestProblem(1024 * static_cast<int64_t>(i + 1));
+    tables[i].table =
+        hone::testing::TestTable(problem, i == 3 ? sibling : device);
+  }
+  const std::string closure = tables[0].table.source_closure;
+  tables[1].table.source_closure = std::string(64, 'a');
+  // More shared memory than there is.
+  tables[2].table.entries[0].config.block_n = 256;
+  tables[2].table.entries[0].config.block_k = 128;
+  tables[2].table.entries[0].config.stages = 16;
+  tables[3].table.source_closure = std::string(64, 'a');
+  tables[3].verified = false;
+  const LookupIndex index(tables, 5, closure);
+  TablesReading reading = ReadTables(index, device);
+  EXPECT_EQ(reading.revision, 5);
+  EXPECT_EQ(reading.fresh_verified, 1);
+  EXPECT_EQ(reading.stale_verified, 2);
+  EXPECT_EQ(reading.fresh_unverified, 0);
+  EXPECT_EQ(reading.stale_unverified, 0);
+  reading = ReadTables(index, std::nullopt);
+  EXPECT_EQ(reading.stale_unverified, 1);
 }
 
 TEST(DaemonMetrics, ADaemonWithoutADeviceSaysSo) {

@@ -79,6 +79,9 @@ TEST(EventMetrics, CountsUnderTheirLabels) {
         "hone_lookup_duration_seconds_bucket{match=\"sibling_device\",le="
         "\"5e-06\"} 1\n",
         "hone_rpcs_total{method=\"a.A/B\",code=\"OK\"} 0\n",
+        "hone_rpcs_total{method=\"a.A/B\",code=\"UNKNOWN\"} 0\n",
+        "hone_rpcs_total{method=\"a.A/B\",code=\"INTERNAL\"} 0\n",
+        "hone_rpcs_total{method=\"a.A/B\",code=\"DATA_LOSS\"} 0\n",
         "hone_rpcs_total{method=\"a.A/B\",code=\"NOT_FOUND\"} 1\n",
         "hone_rpcs_total{method=\"other\",code=\"UNKNOWN\"} 1\n",
         "hone_rpc_duration_seconds_count{method=\"a.A/B\"} 1\n",
@@ -97,6 +100,7 @@ TEST(EventMetrics, CountsUnderTheirLabels) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   EXPECT_THAT(text, Not(HasSubstr("x.Y/Z")));
+  EXPECT_THAT(text, Not(HasSubstr("ABORTED")));
 }
 
 TEST(EventMetrics, EveryOutcomeHasItsName) {

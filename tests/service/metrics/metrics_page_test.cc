@@ -5,7 +5,9 @@
 
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "tests/service/support/test_daemon.h"
 
 namespace hone {
@@ -32,6 +34,38 @@ TEST(GpuMonitor, AsksAtMostOnceASecond) {
   now -= absl::Hours(1);
   EXPECT_EQ(monitor.Read()->power_mw, 3);
   EXPECT_EQ(reads, 3);
+}
+
+TEST(GpuMonitor, AReadingThatSaysNothingIsNone) {
+  GpuMonitor monitor([] { return GpuReading(); });
+  EXPECT_FALSE(monitor.Read().has_value());
+}
+
+TEST(GpuMonitor, DoesNotWaitForAReadingThatHangs) {
+  absl::Notification hangs, released;
+  absl::Time now = absl::UnixEpoch();
+  int reads = 0;
+  GpuMonitor monitor(
+      [&]() -> std::optional<GpuReading> {
+        if (++reads == 2) {
+          hangs.Notify();
+          released.WaitForNotification();
+        }
+        return GpuReading{.power_mw = reads};
+      },
+      [&] { return now; });
+  EXPECT_EQ(monitor.Read()->power_mw, 1);
+  now += absl::Seconds(2);
+  std::thread other([&] { EXPECT_EQ(monitor.Read()->power_mw, 2); });
+  hangs.WaitForNotification();
+  EXPECT_EQ(monitor.Read()->power_mw, 1);
+  now += absl::Seconds(9);
+  EXPECT_EQ(monitor.Read()->power_mw, 1);
+  now += absl::Seconds(1);
+  EXPECT_FALSE(monitor.Read().has_value());
+  released.Notify();
+  other.join();
+  EXPECT_EQ(monitor.Read()->power_mw, 3);
 }
 
 TEST(GpuMonitor, ADeviceThatNvmlDoesNotKnowHasNoReading) {

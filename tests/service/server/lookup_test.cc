@@ -275,6 +275,16 @@ TEST(Lookup, NeighboursHaveABoundOnceEnoughPairsWereMeasured) {
       HasSubstr("95 % of 18 M where kernels tuned for another N and K"));
   const auto table = index.GetTable(asked, Gpu());
   EXPECT_EQ(table->provenance.regret_bound, answer.provenance.regret_bound);
+  // Older sources bound nothing of today's kernels: neither where their table
+  // answers, nor as one of those that are compared.
+  std::vector<StoredTable> stale = tables;
+  for (StoredTable& stored : stale) stored.table.source_closure = "older";
+  EXPECT_FALSE(Get(LookupIndex(stale, 3, kClosure, times), asked, 16)
+                   .provenance.regret_bound);
+  stale = tables;
+  stale[0].table.source_closure = "older";
+  EXPECT_FALSE(Get(LookupIndex(stale, 3, kClosure, times), asked, 16)
+                   .provenance.regret_bound);
   // Two tables are two pairs: too few.
   tables.pop_back();
   times.pop_back();

@@ -101,6 +101,9 @@ TEST(RegressionsTest, SameStateIsNone) {
 TEST(RegressionsTest, HoldsTheNewestAgainstTheNewestOfAnotherState) {
   for (void (*change)(RepeatedTrial&) :
        {+[](RepeatedTrial& t) { t.driver = "590"; },
+        +[](RepeatedTrial& t) { t.vbios = "97"; },
+        +[](RepeatedTrial& t) { t.power_limit_mw = 500000; },
+        +[](RepeatedTrial& t) { t.ecc = true; },
         +[](RepeatedTrial& t) { t.nvrtc_version = "13.1"; },
         +[](RepeatedTrial& t) { t.kernel_id = "rebuilt"; }}) {
     std::vector<RepeatedTrial> trials = {At(1, 9000), At(2, 10000),

@@ -43,10 +43,12 @@ TEST(JsonWriterTest, ColumnsKeepLargeAndMissingNumbers) {
       .Column("none", std::vector<int64_t>{})
       .FieldOrNull("x", 0)
       .FieldOrNull("y", 7)
+      .FieldOrNull("r", 0.0)
+      .FieldOrNull("s", 0.5)
       .EndObject();
   EXPECT_EQ(std::move(json).Take(),
             R"({"n":[0,9007199254740991,-1],"m":[null,5],"t":["a",""],)"
-            R"("none":[],"x":null,"y":7})");
+            R"("none":[],"x":null,"y":7,"r":null,"s":0.5})");
 }
 
 TEST(JsonWriterTest, HasNoNumberThatJsonHasNot) {

@@ -65,11 +65,11 @@ TEST_F(LargeStoreTest, AnswersAHundredThousandTrialsAtOnce) {
     std::string target;
     double limit_s;
   } questions[] = {
-      {"trials?problem=" + TestProblem().Hash() + "&class=" + device_class, 3},
-      {"problems?class=" + device_class, 2},
-      {"sessions?class=" + device_class, 2},
-      {"noise?class=" + device_class, 3},
-      {"classes", 1}};
+      {"trials?problem=" + TestProblem().Hash() + "&class=" + device_class, 5},
+      {"problems?class=" + device_class, 5},
+      {"sessions?class=" + device_class, 5},
+      {"noise?class=" + device_class, 5},
+      {"classes", 5}};
   for (const auto& [target, limit_s] : questions) {
     const absl::Time start = absl::Now();
     const HttpReply reply = HttpGet((*server)->address(), "/api/v1/" + target,

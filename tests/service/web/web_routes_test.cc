@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "kernels/space/space.h"
 #include "service/models/layer_file.h"
+#include "service/server/lookup.h"
 #include "tests/db/fixture.h"
 #include "tests/service/support/http_client.h"
 #include "tests/service/web/json_value.h"
@@ -95,6 +96,15 @@ class WebRoutesTest : public testing::DbTest {
   std::unique_ptr<HttpServer> server_;
 };
 
+// Valid, but with more shared memory than there is.
+TuningConfig TooLarge() {
+  TuningConfig config;
+  config.block_n = 256;
+  config.block_k = 128;
+  config.stages = 16;
+  return config;
+}
+
 std::string FileText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
@@ -148,7 +158,7 @@ TEST_F(WebRoutesTest, StatusSaysWhatHonedDoes) {
   TuneSnapshot ended;
   ended.tune_id = "id-2";
   ended.problem = TestProblem(1024, 512);
-  ended.is_audit = true;
+  ended.kind = JobKind::kAudit;
   ended.state = TuneState::kFailed;
   ended.error = absl::UnavailableError("shared");
   jobs_ = {job, ended};
@@ -176,6 +186,7 @@ TEST_F(WebRoutesTest, StatusSaysWhatHonedDoes) {
   EXPECT_EQ(first["problem"].text(), kProblem);
   EXPECT_EQ(first["label"].text(), "8192×8192 float16 × int4 group 128");
   EXPECT_EQ(first["state"].text(), "running");
+  EXPECT_FALSE(first["modelled"].truth());
   EXPECT_EQ(first["phase"].text(), "race");
   EXPECT_EQ(first["done"].number(), 3);
   EXPECT_EQ(first["total"].number(), 9);
@@ -199,7 +210,7 @@ TEST_F(WebRoutesTest, StatusSaysWhyTunesCannotRun) {
   can_tune_ = absl::FailedPreconditionError("no NVRTC");
   status = Json("status");
   EXPECT_EQ(status["unavailable"].text(), "no NVRTC");
-  EXPECT_EQ(status["health"]["state"].text(), "ok");
+  EXPECT_EQ(status["health"]["state"].text(), "cannot tune");
   server_ = nullptr;
   WebParts parts;
   parts.store = store_.get();
@@ -209,6 +220,17 @@ TEST_F(WebRoutesTest, StatusSaysWhyTunesCannotRun) {
   status = Json("status");
   EXPECT_TRUE(status["device"].is_null());
   EXPECT_EQ(status["health"]["state"].text(), "no device");
+}
+
+TEST_F(WebRoutesTest, JobsOfAModelledDeviceSaySo) {
+  server_ = nullptr;
+  WebParts parts;
+  parts.store = store_.get();
+  parts.device = *ModelledDevice("h200");
+  parts.can_tune = [] { return absl::OkStatus(); };
+  parts.jobs = [] { return std::vector<TuneSnapshot>(1); };
+  Serve(std::move(parts));
+  EXPECT_TRUE(Json("status")["jobs"][0]["modelled"].truth());
 }
 
 TEST_F(WebRoutesTest, ClassesHoldDevicesThatWereSeenAndOurOwn) {
@@ -226,6 +248,7 @@ TEST_F(WebRoutesTest, ClassesHoldDevicesThatWereSeenAndOurOwn) {
   classes = Json("classes");
   ASSERT_EQ(classes.size(), 2);
   EXPECT_TRUE(classes[0]["modelled"].truth());
+  EXPECT_TRUE(classes[0]["devices"][0]["power_limit_w"].is_null());
   EXPECT_EQ(classes[0]["sm_arch"].number(), 80);
   EXPECT_FALSE(classes[1]["modelled"].truth());
   EXPECT_EQ(classes[1]["trials"].number(), 2);
@@ -262,11 +285,41 @@ TEST_F(WebRoutesTest, ProblemsSayWhereTheirTablesStand) {
   EXPECT_THAT(own["measured_m"].numbers(), ElementsAre(1, 16));
   EXPECT_EQ(own["table"]["revision"].number(), 1);
   EXPECT_FALSE(own["table"]["stale"].truth());
+  EXPECT_TRUE(own["table"]["legal"].truth());
+  EXPECT_EQ(own["table"]["soft_differences"].size(), 0);
   EXPECT_TRUE(own["table"]["verified"].truth());
   EXPECT_EQ(own["table"]["gate"].text(), "emulated");
   EXPECT_EQ(own["table"]["kernels"].number(), 2);
   // All three evidences say 11904 / 10880.
   EXPECT_NEAR(own["table"]["geo_mean_speedup"].number(), 11904.0 / 10880, 1e-9);
+}
+
+// As lookups do: they pass such a table over.
+TEST_F(WebRoutesTest, ATableAgainstTodaysRulesIsNotFresh) {
+  DispatchTable table = TestTable();
+  table.entries[0].config = TooLarge();
+  ASSERT_FALSE(AllLegal(table, table.problem, table.device));
+  Publish(table);
+  const JsonValue standing = Json("problems?class=" + kClass)[0]["table"];
+  EXPECT_FALSE(standing["legal"].truth());
+  EXPECT_TRUE(standing["stale"].truth());
+}
+
+TEST_F(WebRoutesTest, ATableSaysHowTheGpuDiffersNow) {
+  DeviceSpec before = TestDevice();
+  before.driver = "570.1";
+  Publish(TestTable(TestProblem(), before));
+  EXPECT_THAT(
+      Json("table?" + Subject())["soft_differences"].texts(),
+      ElementsAre("driver " + TestDevice().driver + " here, 570.1 measured"));
+  // Of another GPU nothing is known here.
+  DeviceSpec other = before;
+  other.sm_count = 114;
+  Publish(TestTable(TestProblem(), other));
+  EXPECT_EQ(Json("table?problem=" + kProblem +
+                 "&class=" + other.ClassHash())["soft_differences"]
+                .size(),
+            0);
 }
 
 TEST_F(WebRoutesTest, AProblemWithoutTableSaysSo) {
@@ -373,6 +426,47 @@ TEST_F(WebRoutesTest, TrialsComeAsColumns) {
   EXPECT_TRUE(answer["best"][0]["config"].is_null());
   EXPECT_EQ(answer["best"][1]["config"].number(), 1);
   EXPECT_EQ(answer["best"][1]["from"].text(), "trials");
+  EXPECT_THAT(trials["device"].numbers(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(trials["kernel"].numbers(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(answer["kernels"].texts(),
+              ElementsAre(testing::TestCompile().kernel_id));
+  ASSERT_EQ(answer["devices"].size(), 1);
+  EXPECT_EQ(answer["devices"][0]["uuid"].text(), TestDevice().uuid);
+  EXPECT_EQ(answer["devices"][0]["driver"].text(), TestDevice().driver);
+  EXPECT_EQ(answer["devices"][0]["vbios"].text(), TestDevice().vbios);
+  EXPECT_EQ(answer["devices"][0]["power_limit_w"].number(), 700);
+}
+
+// A screen's three samples bound no median.
+TEST_F(WebRoutesTest, BestHasAnInterval) {
+  Record(16, 12000);
+  Record(16, 9000, [](Trial& trial) {
+    trial.config.stages = 6;
+    trial.samples.resize(3);
+  });
+  Record(1, 9000, [](Trial& trial) { trial.samples.resize(3); });
+  const JsonValue best = Json("trials?" + Subject())["best"];
+  ASSERT_EQ(best.size(), 2);
+  EXPECT_TRUE(best[0]["config"].is_null());
+  EXPECT_EQ(best[1]["config"].number(), 0);
+}
+
+// Times of a kernel that is no more, or of a GPU in another state, are none of
+// today's.
+TEST_F(WebRoutesTest, TheNewestKernelAndStateSpeakForAConfig) {
+  DeviceSpec before = TestDevice();
+  before.power_limit_mw = 500000;
+  const auto faster = [](Trial& trial) { trial.config.stages = 6; };
+  Record(16, 9000,
+         [](Trial& trial) { trial.compile = testing::TestCompile("gone"); });
+  Record(16, 9500, {}, before);
+  Record(16, 12000);
+  Record(16, 11000, faster);
+  const JsonValue answer = Json("trials?" + Subject());
+  EXPECT_EQ(answer["best"][0]["config"].number(), 1);
+  EXPECT_THAT(answer["trials"]["device"].numbers(), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(answer["trials"]["kernel"].numbers(), ElementsAre(0, 1, 1, 1));
+  EXPECT_EQ(answer["devices"][1]["power_limit_w"].number(), 500);
 }
 
 // What the table serves is best there, whatever one trial said; also where no
@@ -412,6 +506,16 @@ TEST_F(WebRoutesTest, TrialsAreNotMadeAgainWhenNothingChanged) {
   EXPECT_EQ(Get("/api/v1/trials?" + Subject(), header).status, 304);
   Record(16, 12000);
   EXPECT_EQ(Get("/api/v1/trials?" + Subject(), header).status, 200);
+}
+
+TEST_F(WebRoutesTest, ProblemsAreNotReadAgainWhenNothingChanged) {
+  Record(16, 12000);
+  const std::string target = "/api/v1/problems?class=" + kClass;
+  HttpReply first = Get(target);
+  const std::string header = "If-None-Match: " + first.headers["etag"] + "\r\n";
+  EXPECT_EQ(Get(target, header).status, 304);
+  Publish(TestTable());
+  EXPECT_EQ(Get(target, header).status, 200);
 }
 
 TEST_F(WebRoutesTest, OneTrialIsWhole) {
@@ -480,6 +584,11 @@ TEST_F(WebRoutesTest, CoverageIsOfTheShippedModels) {
   DispatchTable stale = TestTable((*llama)[1].problem);
   stale.source_closure = std::string(64, 'a');
   Publish(stale);
+  ASSERT_TRUE(
+      store_->ImportTables({TestTable((*llama)[2].problem)}, "bundle", 1).ok());
+  DispatchTable illegal = TestTable((*llama)[3].problem);
+  illegal.entries[0].config = TooLarge();
+  Publish(illegal);
   JsonValue models = Json("coverage?class=" + kClass);
   ASSERT_EQ(models.size(), 3);
   EXPECT_EQ(models[0]["model"].text(), (*llama)[0].model);
@@ -492,8 +601,10 @@ TEST_F(WebRoutesTest, CoverageIsOfTheShippedModels) {
   EXPECT_EQ(layers[0]["revision"].number(), 1);
   EXPECT_EQ(layers[0]["kernels"].number(), 2);
   EXPECT_EQ(layers[1]["state"].text(), "stale");
-  EXPECT_EQ(layers[2]["state"].text(), "missing");
-  EXPECT_TRUE(layers[2]["revision"].is_null());
+  EXPECT_EQ(layers[2]["state"].text(), "unverified");
+  EXPECT_EQ(layers[3]["state"].text(), "missing");
+  EXPECT_TRUE(layers[3]["revision"].is_null());
+  EXPECT_EQ(models[1]["layers"][0]["state"].text(), "missing");
   // Ranks that share a layer tune another one.
   models = Json("coverage?tp=8&class=" + kClass);
   EXPECT_EQ(models[0]["layers"][0]["state"].text(), "missing");
@@ -573,6 +684,8 @@ TEST_F(WebRoutesTest, NoiseAndRegressionsCompareRepeats) {
     EXPECT_EQ(regressions["versions"][id]["id"].number(), id);
     return regressions["versions"][id]["driver"].text();
   };
+  EXPECT_EQ(regressions["versions"][0]["vbios"].text(), TestDevice().vbios);
+  EXPECT_EQ(regressions["versions"][0]["power_limit_w"].number(), 700);
   EXPECT_EQ(version("after"), "590.1");
   EXPECT_EQ(version("before"), TestDevice().driver);
 }
@@ -626,6 +739,32 @@ TEST(ProblemLabelTest, SaysWhatTellsProblemsApart) {
   ASSERT_TRUE(ApplyPreset("mxfp4", problem.layer).ok());
   EXPECT_EQ(ProblemLabel(problem),
             "8192×8192 float16 × float4e2m1 group 32, float8e8m0 scales");
+  problem = TestProblem();
+  problem.layer.a = kBfloat16;
+  EXPECT_EQ(ProblemLabel(problem),
+            "8192×8192 bfloat16 × int4 group 128, float16 scales, "
+            "float16 output");
+  problem.layer.b_scale_type = problem.layer.c = kBfloat16;
+  EXPECT_EQ(ProblemLabel(problem), "8192×8192 bfloat16 × int4 group 128");
+  problem = TestProblem();
+  problem.layer.a = kInt8;
+  EXPECT_EQ(ProblemLabel(problem),
+            "8192×8192 int8 × int4 group 128, inputs without scales");
+  problem.layer.a_scale = InputScale::kToken;
+  EXPECT_EQ(ProblemLabel(problem), "8192×8192 int8 × int4 group 128");
+  problem.layer.a_scale = InputScale::kGroup;
+  problem.layer.a_group = 64;
+  problem.compute.a_scale_layout = InputScaleLayout::kColumnMajor;
+  EXPECT_EQ(ProblemLabel(problem),
+            "8192×8192 int8 × int4 group 128, inputs scaled per group 64, "
+            "column-major input scales");
+  problem = TestProblem();
+  problem.layer.experts = 8;
+  problem.compute.gemm = GemmType::kGroupedMasked;
+  problem.compute.top_k = 2;
+  EXPECT_EQ(ProblemLabel(problem),
+            "8192×8192 float16 × int4 group 128, 8 experts, grouped masked, "
+            "top 2");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ import {badge, panel} from '../panel';
 import {href} from '../route';
 import {dataTable, type Data} from '../table';
 
-const states = ['exact', 'stale', 'missing'] as const;
+const states = ['exact', 'unverified', 'stale', 'missing'] as const;
 
 export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const cls = ctx.cls!;
@@ -30,7 +30,7 @@ export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
             title: layers[i].text}, layers[i].label))},
         {key: 'count', name: 'Times in the model', value: (i) => layers[i].count},
         {key: 'state', name: 'State', value: (i) => layers[i].state, show: (i) => badge(
-          layers[i].state === 'exact' ? 'ok' : layers[i].state === 'stale' ? 'warn' : 'bad',
+          layers[i].state === 'exact' ? 'ok' : layers[i].state === 'missing' ? 'bad' : 'warn',
           layers[i].state)},
         {key: 'revision', name: 'Revision', number: true, value: (i) => layers[i].revision,
           show: (i) => count(layers[i].revision)},
@@ -52,7 +52,8 @@ export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
       signal: ctx.signal,
       describe: models.map((model, i) => `${model.model}: ${totals[i][0]} of ${all(i)} exact`).join('; '),
       note: 'Each layer counts as often as the model has it. To fill the gaps: hone sweep.',
-      legend: [{name: 'exact', mark: 'square tuned'}, {name: 'stale', mark: 'square other'},
+      legend: [{name: 'exact', mark: 'square tuned'}, {name: 'unverified', mark: 'square third'},
+        {name: 'stale', mark: 'square other'},
         {name: 'missing', mark: 'empty-box'}],
       data: () => ({
         file: ctx.file('coverage'), rows: models.length, columns: [
@@ -72,9 +73,9 @@ export async function coverageView(ctx: Ctx, root: HTMLElement): Promise<void> {
         xAxis: axis(colours, 'layers', {type: 'value', min: 0}),
         series: states.map((state, s) => ({
           name: state, type: 'bar', stack: 'all', barWidth: 18,
-          itemStyle: {color: [colours.tuned, colours.other, colours.grid][s],
-            borderColor: s === 2 ? colours.trials : undefined, borderWidth: s === 2 ? 1 : 0},
-          label: {show: true, color: s === 2 ? colours.ink : colours.paper, fontSize: 11,
+          itemStyle: {color: [colours.tuned, colours.third, colours.other, colours.grid][s],
+            borderColor: s === 3 ? colours.trials : undefined, borderWidth: s === 3 ? 1 : 0},
+          label: {show: true, color: s === 3 ? colours.ink : colours.paper, fontSize: 11,
             formatter: ({value}: {value: number}) => (value > 0 ? String(value) : '')},
           data: totals.map((total) => total[s]),
         })),

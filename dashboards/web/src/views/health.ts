@@ -34,7 +34,8 @@ export async function healthView(ctx: Ctx, root: HTMLElement): Promise<void> {
     ['median |log ratio|', percent(median, 3)], ['95th percentile', percent(p95, 3)],
     ['devices of this class', count(new Set(cls.devices.map((one) => one.uuid)).size)],
     ['drivers', drivers.join(', ') || '–'],
-    ['power limits', [...new Set(cls.devices.map((one) => `${count(one.power_limit_w)} W`))].join(', ')],
+    ['power limits', [...new Set(cls.devices.map((one) =>
+      (one.power_limit_w ? `${count(one.power_limit_w)} W` : '–')))].join(', ')],
   ], 'Noise and devices'));
   if (pairs.length === 0) {
     replace(root, summary, h('p', {class: 'empty'},
@@ -172,5 +173,6 @@ export async function healthView(ctx: Ctx, root: HTMLElement): Promise<void> {
         `${usUnit(pairs[i].first_ns)}, then ${usUnit(pairs[i].second_ns)}`, pairs[i].label],
     },
   });
-  replace(root, summary, noiseChart, h('div', {class: 'halves'}, pairsChart, clocks));
+  replace(root, summary, noiseChart,
+    readings.length > 0 ? h('div', {class: 'halves'}, pairsChart, clocks) : [pairsChart, clocks]);
 }

@@ -3,7 +3,7 @@ import {get, getTable, type TrialsAnswer} from '../api';
 import {parseConfig} from '../config';
 import type {Ctx} from '../context';
 import {field, h, interaction, replace} from '../dom';
-import {count, interval, ratio, usUnit, words} from '../format';
+import {count, intervalUnit, ratio, usUnit, words} from '../format';
 import {HeatCanvas} from '../heat_canvas';
 import {heatClasses, outcomeLetters} from '../heat_colours';
 import {panel, scope} from '../panel';
@@ -121,7 +121,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     facts.push(
       ['of the best', ratio(grid.ratio[cell])],
       ['median', usUnit(trials.median[trial])],
-      ['interval', interval(trials.low[trial], trials.high[trial]) + ' µs'],
+      ['interval', intervalUnit(trials.low[trial], trials.high[trial])],
       ['samples', count(trials.samples[trial])],
       ['outcome', words(outcome) + (grid.winner[col] === row ?
         `, winner (${grid.winnerFrom[col]})` : grid.tie[cell] ? ', tie' : '')],
@@ -241,8 +241,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     h('span', {class: 'item'}, h('span', {class: 'mark outline'}), 'winner'),
     h('span', {class: 'item', title: 'Within max(1 %, 64 ns) of the fastest'},
       h('span', {class: 'mark dot'}), 'tie'),
-    h('span', {class: 'item', title: 'Few samples: the screen showed it far behind'},
-      h('span', {class: 'mark cut'}), 'screened out'),
+    h('span', {class: 'item', title: 'Screened out far behind, or too few samples for an interval'},
+      h('span', {class: 'mark cut'}), 'few samples'),
     happened.filter((name) => name !== 'screened_out').map((name) =>
       h('span', {class: 'item'}, h('span', {class: 'mark hatched'}, h('b', {}, outcomeLetters[name] ?? '?')),
         words(name))));
@@ -253,7 +253,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
       ` · the first ${count(pngRows)} of ${count(shown.length)} configs` : ''),
     png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
-      `Of several trials, the one with most samples speaks. ${scope(answer)}`,
+      `Of several trials, the newest full one of the newest kernel and device state speaks. ` +
+      scope(answer),
   },
   h('div', {class: 'controls'},
     field('Sort', sortSelect),
@@ -265,7 +266,12 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     ladder.length < all.length && select('M', 'cols', [
       ['', `${ladder.length} of the ladder`], ['all', `all ${all.length}, probes too`]]),
     field('Text', text)),
-  legend, heat.element, readout, spoken);
+  legend, heat.element, readout, spoken,
+  h('details', {}, h('summary', {}, 'Abbreviations and keys'), h('p', {class: 'note'},
+    'tile: block of M × N × K; st: stages; splt: k2 is split-K by 2, strm is stream-K; clu: cluster; ' +
+    'load: tma, cpa (cp.async), ldg; ws: warp-specialized; 2cta: CTAs per SM; f2: MMAs in flight; ' +
+    'rm, rn: raster along M or N. Arrow keys, Page Up and Down, Home and End move the cursor, ' +
+    's sorts by its column, Enter opens its trial.')));
   replace(root, section);
   draw();
   const selected = params.has('trial') ? indexOfId(trials, params.get('trial')!) : -1;

@@ -4,7 +4,7 @@ import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
 import {facts, healthCounts} from '../facts';
 import {bytes, count, deviceName, fixed, ratio, short, time} from '../format';
-import {jobsData} from '../jobs';
+import {liveJobs} from '../jobs';
 import {badge, modelledBadge, panel, tableBadges} from '../panel';
 import {href} from '../route';
 import {dataTable, type Data} from '../table';
@@ -19,9 +19,9 @@ function deviceFacts(status: Status): HTMLElement {
       ['driver', device.driver || '–'], ['VBIOS', device.vbios || '–'],
       ['SMs', count(device.sm_count)],
       ['max SM clock', `${count(device.max_clock_mhz)} MHz`],
-      ['power limit', `${count(device.power_limit_w)} W`],
+      ['power limit', device.power_limit_w ? `${count(device.power_limit_w)} W` : '–'],
       ['ECC', device.ecc === null ? '–' : device.ecc ? 'on' : 'off'],
-      ['memory', bytes(device.memory_bytes)], ['L2', bytes(device.l2_bytes)],
+      ['memory', device.memory_bytes ? bytes(device.memory_bytes) : '–'], ['L2', bytes(device.l2_bytes)],
       ['bandwidth', `${fixed(device.memory_gbps, 0)} GB/s`],
       ['MMA peak', `${fixed(device.peak_tflops, 0)} T/s`],
       ['mma.sync peak', `${fixed(device.mma_sync_tflops, 0)} T/s`]);
@@ -83,7 +83,7 @@ function problemsData(ctx: Ctx): Data {
 
 export async function overviewView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const device = h('div', {});
-  const jobs = h('div', {});
+  const jobs = liveJobs(ctx);
   let latest = ctx.status;
   let drawn = '';
   const live = (status: Status) => {
@@ -93,16 +93,14 @@ export async function overviewView(ctx: Ctx, root: HTMLElement): Promise<void> {
     if (seen === drawn) return;
     drawn = seen;
     replace(device, deviceFacts(status));
-    replace(jobs, dataTable(jobsData(status.device?.class, status.jobs), {
-      caption: 'Jobs', hideCaption: true, empty: 'No job runs and none waits.',
-    }));
+    jobs.show(status);
   };
   live(ctx.status);
   ctx.onStatus(live);
   replace(root,
     panel({title: 'Device', modelled: ctx.status.device?.modelled}, device),
-    panel({title: 'Jobs', data: () => jobsData(latest.device?.class, latest.jobs),
-      note: 'Live, every 2 seconds while the page is in view.'}, jobs),
+    panel({title: 'Jobs', modelled: ctx.status.device?.modelled, data: () => jobs.data(latest),
+      note: 'Live, every 2 seconds while the page is in view.'}, jobs.element),
     ctx.cls && panel({
       title: `Problems on ${deviceName(ctx.cls.name)}`, modelled: ctx.cls.modelled,
       data: () => problemsData(ctx),

@@ -25,6 +25,9 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
       {key: 'version', name: 'Version', head: true, value: (i) => String(versions[i].id)},
       {key: 'driver', name: 'Driver', value: (i) => versions[i].driver},
       {key: 'nvrtc', name: 'NVRTC', value: (i) => versions[i].nvrtc},
+      {key: 'vbios', name: 'VBIOS', value: (i) => versions[i].vbios ?? ''},
+      {key: 'power_limit_w', name: 'Power limit, W', number: true,
+        value: (i) => versions[i].power_limit_w},
       {key: 'from', name: 'First seen', value: (i) => time(versions[i].from_us)},
     ],
   };
@@ -60,13 +63,15 @@ export async function regressionsView(ctx: Ctx, root: HTMLElement): Promise<void
           show: (i) => (rows[i].beyond_tie ? badge(rows[i].ratio > 1 ? 'bad' : 'ok',
             rows[i].ratio > 1 ? 'slower' : 'faster') : badge('plain', 'tie'))},
         {key: 'before_ns', name: 'Before, µs', value: (i) => rows[i].before.median_ns,
-          show: (i) => h('span', {title: interval(rows[i].before.low_ns,
-            rows[i].before.high_ns)}, us(rows[i].before.median_ns))},
+          show: (i) => us(rows[i].before.median_ns)},
+        {key: 'before_interval', name: 'Interval', value: (i) =>
+          interval(rows[i].before.low_ns, rows[i].before.high_ns)},
         {key: 'before_low_ns', name: 'Low', csvOnly: true, value: (i) => rows[i].before.low_ns},
         {key: 'before_high_ns', name: 'High', csvOnly: true, value: (i) => rows[i].before.high_ns},
         {key: 'after_ns', name: 'After, µs', value: (i) => rows[i].after.median_ns,
-          show: (i) => h('span', {title: interval(rows[i].after.low_ns, rows[i].after.high_ns)},
-            us(rows[i].after.median_ns))},
+          show: (i) => us(rows[i].after.median_ns)},
+        {key: 'after_interval', name: 'Interval', value: (i) =>
+          interval(rows[i].after.low_ns, rows[i].after.high_ns)},
         {key: 'after_low_ns', name: 'Low', csvOnly: true, value: (i) => rows[i].after.low_ns},
         {key: 'after_high_ns', name: 'High', csvOnly: true, value: (i) => rows[i].after.high_ns},
         {key: 'versions', name: 'Versions', value: (i) =>

@@ -39,7 +39,9 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const rows: {series: number; m: number; ns: number; config: string; trial: number;
     low: number | null; high: number | null; samples: number}[] = [];
   const configRow = new Map(answer.configs.map((text, row) => [text, row]));
-  for (const entry of table?.entries ?? []) {
+  // Times of different protocols are never compared.
+  const comparable = !table || table.protocol === answer.protocol;
+  for (const entry of (comparable && table?.entries) || []) {
     for (const one of entry.evidence) {
       if (!points.has(one.m)) continue;
       const col = grid.ms.indexOf(one.m);
@@ -120,7 +122,7 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const drawn = Float32Array.from(flat);
 
   const legend: LegendItem[] = [
-    ...(table ? [{name: 'tuned', mark: 'tuned', series: 'tuned'},
+    ...(table && comparable ? [{name: 'tuned', mark: 'tuned', series: 'tuned'},
       {name: 'default', mark: 'other', series: 'default'}] : []),
     {name: `all trials (${count(timedCount)})`, mark: 'trials', series: 'trials'},
     {name: `roof: ${fixed(bandwidth, 0)} GB/s, ${fixed(rate / 1000, 0)} T/s`, mark: 'line'},
@@ -131,7 +133,9 @@ export async function rooflineView(ctx: Ctx, root: HTMLElement): Promise<void> {
     describe: `${count(total)} points; memory ceiling ${fixed(bandwidth, 0)} GB/s, MMA ceiling ` +
       `${fixed(rate / 1000, 0)} tera-operations per second.`,
     note: 'Operations and bytes of the product, each byte once. One column of points per M. ' +
-      `Points of tuned and default are the table's evidence. ${scope(answer)}`,
+      (comparable ? 'Points of tuned and default are the table\'s evidence. ' :
+        `The table was measured by another protocol (${table!.protocol}) and is left out. `) +
+      scope(answer),
     height: Math.max(380, Math.min(640, innerHeight - 240)), signal: ctx.signal, legend,
     hiddenAtFirst: [...hidden],
     onLegend: (now) => {

@@ -5,7 +5,7 @@ import type {Ctx} from '../context';
 import {h, replace} from '../dom';
 import {facts, healthCounts} from '../facts';
 import {count, percent, seconds, time, words} from '../format';
-import {jobsData} from '../jobs';
+import {liveJobs} from '../jobs';
 import {badge, panel} from '../panel';
 import {href} from '../route';
 import {dataTable, type Data} from '../table';
@@ -51,6 +51,7 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
   };
 
   const live = h('div', {});
+  const jobs = liveJobs(ctx);
   let seen = '';
   const show = (status: Status) => {
     const now = JSON.stringify([status.jobs, status.health, status.unavailable]);
@@ -63,16 +64,16 @@ export async function sessionsView(ctx: Ctx, root: HTMLElement): Promise<void> {
       ['detail', health.detail || '–'],
       ...healthCounts(health),
       ['tuning', status.unavailable ?? 'available'],
-    ], 'Quarantine'), dataTable(jobsData(status.device?.class, status.jobs), {
-      caption: 'Jobs', hideCaption: true, empty: 'No job runs and none waits.',
-    }));
+    ], 'Quarantine'));
+    jobs.show(status);
   };
   show(ctx.status);
   ctx.onStatus(show);
 
   const bars = list.slice(0, drawn).reverse();
   replace(root,
-    panel({title: 'Now', note: 'Live, every 2 seconds while the page is in view.'}, live),
+    panel({title: 'Now', modelled: ctx.status.device?.modelled,
+      note: 'Live, every 2 seconds while the page is in view.'}, live, jobs.element),
     bars.length > 0 && chart({
       name: 'sessions', title: 'Trials per session', modelled: cls.modelled,
       subject: `${cls.name} · honed ${ctx.status.version}`, height: 240, signal: ctx.signal,

@@ -17,8 +17,14 @@ export async function tradeoffView(ctx: Ctx, root: HTMLElement): Promise<void> {
   let list = table.trade_off;
   const stored = list.length > 0;
   if (!stored) {
-    const grid = toGrid(toColumns(await get<TrialsAnswer>('trials',
-      {problem: table.problem, class: table.class}, ctx.signal)));
+    const answer = await get<TrialsAnswer>('trials', {problem: table.problem, class: table.class},
+      ctx.signal);
+    if (answer.protocol !== table.protocol) {
+      replace(root, h('p', {class: 'empty'}, 'The table came without a trade-off, and the trials ' +
+        'here were made by another protocol.'));
+      return;
+    }
+    const grid = toGrid(toColumns(answer));
     const compile = new Map(table.entries.flatMap((entry): [string, number][] =>
       (known(entry.compile_ms) ? [[entry.config, entry.compile_ms]] : [])));
     list = tradeOffOf(grid, table.ladder.map((m) => grid.ms.indexOf(m)).filter((col) => col >= 0),

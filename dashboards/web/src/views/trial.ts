@@ -4,8 +4,8 @@ import {axis, axisOfM, chart, errorBars} from '../chart';
 import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
 import {facts} from '../facts';
-import {bytes, count, deviceName, fixed, interval, ratio, short, time, us, usUnit, words} from '../format';
-import {badge, modelledBadge, panel} from '../panel';
+import {bytes, count, deviceName, fixed, intervalUnit, ratio, short, time, us, usUnit, words} from '../format';
+import {badge, modelledBadge, panel, scope} from '../panel';
 import {href} from '../route';
 import {indexOfId, toColumns, toGrid} from '../trials';
 
@@ -17,7 +17,7 @@ function head(trial: Trial, low: number | null, high: number | null): HTMLElemen
     ['outcome', badge(good ? 'ok' : 'bad', words(trial.outcome))],
     ['M', count(trial.m)],
     ['median', trial.median_ns ? usUnit(trial.median_ns) : '–'],
-    ['interval', `${interval(low, high)} µs`],
+    ['interval', intervalUnit(low, high)],
     ['samples', count(trial.samples.length)],
     ['gate', trial.gate],
     ['error norm', fixed(trial.relative_norm, 6)],
@@ -132,7 +132,7 @@ function overM(ctx: Ctx, trial: Trial, answer: TrialsAnswer): HTMLElement | null
   const t = toColumns(answer);
   const grid = toGrid(t);
   const row = answer.configs.indexOf(trial.config);
-  if (row < 0) return null;
+  if (row < 0 || answer.protocol !== trial.protocol) return null;
   const cols = Array.from(grid.ms.keys())
     .filter((col) => !Number.isNaN(grid.ratio[row * grid.cols + col]));
   if (cols.length < 2) return null;
@@ -145,7 +145,7 @@ function overM(ctx: Ctx, trial: Trial, answer: TrialsAnswer): HTMLElement | null
     subject: `${trial.label} · ${trial.config}`,
     describe: `Time over the best at ${cols.length} values of M.`, height: 240, signal: ctx.signal,
     note: 'Its median over the fastest fully measured config at each M; 1 is the best. ' +
-      'Bars: interval of the median.',
+      `Bars: interval of the median. ${scope(answer)}`,
     data: () => ({
       file: ctx.file('config-over-m'), rows: cols.length, columns: [
         {key: 'm', name: 'M', value: (i) => grid.ms[cols[i]]},
@@ -175,7 +175,7 @@ function overM(ctx: Ctx, trial: Trial, answer: TrialsAnswer): HTMLElement | null
       count: cols.length, x: (i) => Math.log2(grid.ms[cols[i]]), y: (i) => scaled(t.median[at(i)], i),
       href: link,
       text: (i) => [`M = ${grid.ms[cols[i]]}: ${ratio(scaled(t.median[at(i)], i))}`,
-        usUnit(t.median[at(i)]), `${interval(t.low[at(i)], t.high[at(i)])} µs`,
+        usUnit(t.median[at(i)]), intervalUnit(t.low[at(i)], t.high[at(i)]),
         `${t.samples[at(i)]} samples`],
     },
   });
