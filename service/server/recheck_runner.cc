@@ -151,7 +151,7 @@ absl::Status RecheckRunner::Measure(
         } else if (timed.insert(trial.compile.kernel_id).second) {
           ++now.compiled;
         }
-          metrics_->OnTrial(trial.outcome);
+        metrics_->OnTrial(trial.outcome);
         return store_->RecordTrial(device, protocol, trial).status();
       };
       hooks.point = [&](const RecheckPoint& point) {
