@@ -48,6 +48,8 @@ struct TrialColumns {
   // the newest trial, and `others` were made by another.
   Protocol protocol;
   int64_t others = 0;
+  // By this protocol, but older than the limit let through.
+  int64_t older = 0;
   // What the columns below point into.
   std::vector<std::string> configs;
   std::vector<std::string> outcomes;
@@ -115,7 +117,8 @@ class StoreSnapshot {
  public:
   explicit StoreSnapshot(sqlite::Database* database) : database_(database) {}
 
-  // Differs between snapshots whose trials or published tables differ.
+  // Differs between snapshots whose trials, published tables or rechecks
+  // differ.
   absl::StatusOr<std::string> Version() const;
 
   // In the order first seen.
@@ -134,9 +137,10 @@ class StoreSnapshot {
       absl::string_view class_hash, absl::string_view problem_hash = "",
       std::optional<int64_t> revision = std::nullopt) const;
 
-  // By rising M, then id. Empty when there are none.
+  // The newest `limit` by rising id. Empty when there are none.
   absl::StatusOr<TrialColumns> Trials(absl::string_view problem_hash,
-                                      absl::string_view class_hash) const;
+                                      absl::string_view class_hash,
+                                      int64_t limit) const;
   // NotFound.
   absl::StatusOr<BrowsedTrial> TrialById(int64_t id) const;
 

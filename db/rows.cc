@@ -229,6 +229,33 @@ absl::StatusOr<DeviceSpec> ReadDevice(sqlite::Database& database, int64_t id) {
   return device;
 }
 
+absl::StatusOr<int64_t> FindRow(sqlite::Database& database,
+                                absl::string_view table,
+                                absl::string_view hash) {
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement find,
+                        database.Prepare(absl::StrCat("SELECT id FROM ", table,
+                                                      " WHERE hash = ?")));
+  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(hash).Step());
+  return found ? find.Int(0) : 0;
+}
+
+absl::StatusOr<std::string> ReadText(sqlite::Database& database,
+                                     absl::string_view table,
+                                     absl::string_view column, int64_t id) {
+  HONE_ASSIGN_OR_RETURN(sqlite::Statement find, database.Prepare(absl::StrCat(
+                                                    "SELECT ", column, " FROM ",
+                                                    table, " WHERE id = ?")));
+  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(id).Step());
+  if (!found) return absl::DataLossError(absl::StrCat("no ", table, " ", id));
+  return find.Text(0);
+}
+
+absl::StatusOr<Problem> ParseProblem(const std::string& text) {
+  absl::StatusOr<Problem> problem = Problem::Parse(text);
+  HONE_RETURN_IF_ERROR(Unreadable(problem.status()));
+  return problem;
+}
+
 const std::string& KernelColumns() {
   static const auto* list = [] {
     const CompileInfo any;
@@ -282,7 +309,8 @@ absl::StatusOr<int64_t> InsertTrial(sqlite::Database& database,
 absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const Problem& problem,
                                               const DeviceSpec& device,
-                                              const Protocol& protocol) {
+                                              const Protocol& protocol,
+                                              bool this_state_only) {
   static const auto* sql = new std::string(absl::StrCat(
       "SELECT ", TrialFields(),
       " FROM trial t JOIN config c ON c.id = t.config"
@@ -293,6 +321,7 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
       " AND t.protocol = (SELECT id FROM protocol WHERE hash = ?)"
       " AND (t.outcome IN ('measured', 'screened_out') OR k.cubin_hash = ''"
       " OR (d.driver = ? AND d.cuda_driver_version = ?))"
+      " AND (? = '' OR d.soft = ?)"
       " ORDER BY t.id"));
   HONE_ASSIGN_OR_RETURN(sqlite::Statement select, database.Prepare(*sql));
   select.Bind(problem.Hash())
@@ -300,6 +329,8 @@ absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
       .Bind(protocol.Hash())
       .Bind(device.driver)
       .Bind(device.cuda_driver_version);
+  const std::string state = this_state_only ? device.SoftText() : "";
+  select.Bind(state).Bind(state);
   std::vector<Trial> trials;
   while (true) {
     HONE_ASSIGN_OR_RETURN(const bool found, select.Step());

@@ -116,6 +116,16 @@ absl::StatusOr<int64_t> InternKernel(sqlite::Database& database,
                                      const CompileInfo& compile);
 
 absl::StatusOr<DeviceSpec> ReadDevice(sqlite::Database& database, int64_t id);
+// The row with this hash; 0, which no row has, when there is none.
+absl::StatusOr<int64_t> FindRow(sqlite::Database& database,
+                                absl::string_view table,
+                                absl::string_view hash);
+// DataLoss: no such row.
+absl::StatusOr<std::string> ReadText(sqlite::Database& database,
+                                     absl::string_view table,
+                                     absl::string_view column, int64_t id);
+// DataLoss: the text is no problem.
+absl::StatusOr<Problem> ParseProblem(const std::string& text);
 // SELECT list of the kernel table under the alias k, for ReadKernel().
 const std::string& KernelColumns();
 CompileInfo ReadKernel(RowReader& row);
@@ -129,7 +139,8 @@ absl::StatusOr<int64_t> InsertTrial(sqlite::Database& database,
 absl::StatusOr<std::vector<Trial>> ReadTrials(sqlite::Database& database,
                                               const Problem& problem,
                                               const DeviceSpec& device,
-                                              const Protocol& protocol);
+                                              const Protocol& protocol,
+                                              bool this_state_only);
 
 // NotFound.
 absl::StatusOr<Trial> ReadTrial(sqlite::Database& database,

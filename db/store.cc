@@ -199,12 +199,12 @@ absl::StatusOr<std::vector<int64_t>> Store::RecordTrials(
 }
 
 absl::StatusOr<std::vector<Trial>> Store::KnownTrials(
-    const Problem& problem, const DeviceSpec& device,
-    const Protocol& protocol) const {
+    const Problem& problem, const DeviceSpec& device, const Protocol& protocol,
+    bool this_state_only) const {
   std::vector<Trial> trials;
   HONE_RETURN_IF_ERROR(Read([&](Database& database) -> absl::Status {
-    HONE_ASSIGN_OR_RETURN(trials,
-                          ReadTrials(database, problem, device, protocol));
+    HONE_ASSIGN_OR_RETURN(trials, ReadTrials(database, problem, device,
+                                             protocol, this_state_only));
     return absl::OkStatus();
   }));
   return trials;
@@ -308,7 +308,10 @@ absl::StatusOr<StoredTable> Store::GetTable(
     HONE_ASSIGN_OR_RETURN(stored, ReadTable(database, *id));
     return absl::OkStatus();
   }));
-  stored.soft_differences = SoftDifferences(device, stored.table.device);
+  if (std::count(stored.kept_in.begin(), stored.kept_in.end(),
+                 device.SoftText()) == 0) {
+    stored.soft_differences = SoftDifferences(device, stored.table.device);
+  }
   return stored;
 }
 
@@ -375,18 +378,6 @@ absl::StatusOr<std::vector<StoredTable>> Store::Tables(
   std::vector<StoredTable> tables;
   for (auto& [key, stored] : keyed) tables.push_back(std::move(stored));
   return tables;
-}
-
-absl::Status Store::MarkVerified(int64_t table_id, int64_t unix_us) {
-  return Write([&](Database& database) -> absl::Status {
-    HONE_ASSIGN_OR_RETURN(const StoredTable stored,
-                          ReadTable(database, table_id));
-    if (stored.verified) return absl::OkStatus();
-    NewRow row;
-    row("dispatch_table", table_id);
-    row("unix_us", unix_us);
-    return row.InsertInto(database, "verification").status();
-  });
 }
 
 absl::StatusOr<int64_t> Store::CurrentRevision() const {

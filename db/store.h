@@ -18,15 +18,31 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "db/files.h"
 #include "db/sqlite.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "tuner/recheck_report.h"
+#include "tuner/regret_bound.h"
 #include "tuner/study.h"
+#include "tuner/traffic.h"
 #include "tuner/trial.h"
 
 namespace hone {
+
+// How much of traffic is kept.
+struct TrafficLimits {
+  // Problems, each on one device class: where one more comes, the eighth that
+  // weighs least is dropped.
+  size_t max_problems = 2048;
+  // M of a problem; rare ones are merged into the next above (MergeRare()).
+  size_t max_points = 512;
+  // How long a report is known by its id, and how many are at most.
+  absl::Duration known_for = absl::Hours(1);
+  int64_t max_known = 100'000;
+};
 
 struct StoreOptions {
   // Reads only: takes no lock, so it may run beside honed; writing is
@@ -34,6 +50,7 @@ struct StoreOptions {
   bool read_only = false;
   // Connections that read at the same time; more callers wait.
   int readers = 4;
+  TrafficLimits traffic = {};
 };
 
 enum class Origin : uint8_t {
@@ -42,9 +59,13 @@ enum class Origin : uint8_t {
 };
 absl::string_view ToString(Origin origin);
 
+// "driver 580.65 here, 570.12 measured" for each soft field that differs.
+std::vector<std::string> SoftDifferences(const DeviceSpec& here,
+                                         const DeviceSpec& measured);
+
 // A published table as a lookup finds it.
 struct StoredTable {
-  // Names the table in this store, for MarkVerified().
+  // Names the table in this store, for RecordRecheck().
   int64_t id = 0;
   DispatchTable table;
   // The revision it was published under.
@@ -55,9 +76,32 @@ struct StoredTable {
   // Local tables always are; imported ones once their winner has beaten the
   // default here. Not part of the revision's snapshot: it is as of now.
   bool verified = true;
+  // States of a device (DeviceSpec::SoftText()) in which a recheck has found
+  // the table as good as it was. As of now, too.
+  std::vector<std::string> kept_in;
   // How the device that asked differs in soft fields from the one measured,
-  // e.g. "driver 580.65 here, 570.12 measured". Empty from ListTables().
+  // e.g. "driver 580.65 here, 570.12 measured". None where a recheck kept the
+  // table. Empty from ListTables().
   std::vector<std::string> soft_differences;
+};
+
+// A recheck as it is stored; see tuner/recheck_report.h.
+struct RecheckRecord {
+  struct Table {
+    int64_t table_id = 0;  // StoredTable::id
+    int64_t keys = 0;
+    std::optional<double> median_regret;
+    RecheckVerdict verdict = RecheckVerdict::kUnknown;
+  };
+  // Of its trials.
+  std::string session_id;
+  DeviceSpec device;
+  int64_t unix_us = 0;
+  int64_t keys = 0;
+  // Of the local tables' keys; none when there was no such key.
+  std::optional<double> median_regret;
+  double regret_limit = 0;
+  std::vector<Table> tables;
 };
 
 // A list is read in pages that all see the revision of the first one.
@@ -132,6 +176,29 @@ struct StoredStudy {
   std::vector<StoredStudyResult> results;
 };
 
+// Calls of one problem since its last report, by M; or, without calls, lookups
+// that missed.
+struct TrafficCount {
+  Problem problem;
+  DeviceSpec device;
+  std::vector<MWeight> calls;
+  double misses = 0;
+};
+
+// Counts decayed to the moment they were read.
+struct StoredTraffic {
+  int64_t id = 0;
+  Problem problem;
+  // The last of its class that was named.
+  DeviceSpec device;
+  // By rising M.
+  std::vector<MWeight> calls;
+  double misses = 0;
+  // 0: never.
+  int64_t reported_us = 0;
+  int64_t missed_us = 0;
+};
+
 struct ImportResult {
   int64_t tables_added = 0;
   // Already here, with exactly this content.
@@ -170,10 +237,11 @@ class Store {
   // Every trial of the problem on devices of this class by this protocol, in
   // the order recorded. What a session resumes from. Without the failures of
   // compiled kernels under another driver than the device's: it may have been
-  // the driver.
+  // the driver. With `this_state_only`, without any trial of a device whose
+  // soft fields differ.
   absl::StatusOr<std::vector<Trial>> KnownTrials(
       const Problem& problem, const DeviceSpec& device,
-      const Protocol& protocol) const;
+      const Protocol& protocol, bool this_state_only = false) const;
 
   // ---- rendered source → cubin ----
 
@@ -211,9 +279,13 @@ class Store {
   absl::StatusOr<std::vector<StoredTable>> Tables(
       const TableFilter& filter = {}) const;
 
-  // The imported table StoredTable::id has been checked on this machine's
-  // device. NotFound: no such table.
-  absl::Status MarkVerified(int64_t table_id, int64_t unix_us);
+  // Stores a recheck. Imported tables that it says are verified are so from
+  // now on. NotFound: no such table.
+  absl::Status RecordRecheck(const RecheckRecord& record);
+  // What trials say of the times of every config that a table serves, for each
+  // of the tables in turn: by its problem, device class and protocol.
+  absl::StatusOr<std::vector<TrialTimes>> TimesOf(
+      absl::Span<const StoredTable> tables) const;
 
   // 0 before anything was published.
   absl::StatusOr<int64_t> CurrentRevision() const;
@@ -239,6 +311,19 @@ class Store {
   // False when it was closed. NotFound: there is none.
   absl::StatusOr<bool> CloseStudy(absl::string_view id, int64_t unix_us);
   absl::StatusOr<StoredStudy> GetStudy(absl::string_view id) const;
+
+  // ---- traffic (store_traffic.cc) ----
+
+  // Adds a report's calls, all or none. False when a report of this id was
+  // counted before. AlreadyExists: one that said something else was.
+  absl::StatusOr<bool> RecordTraffic(absl::string_view report_id,
+                                     absl::Span<const TrafficCount> counts,
+                                     int64_t unix_us);
+  // Adds calls and misses that are nobody's report.
+  absl::Status AddTraffic(absl::Span<const TrafficCount> counts,
+                          int64_t unix_us);
+  // In the order first seen.
+  absl::StatusOr<std::vector<StoredTraffic>> Traffic(int64_t unix_us) const;
 
   // ---- everything else, for people (db/browse.h) ----
 

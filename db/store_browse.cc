@@ -1,12 +1,9 @@
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "db/browse.h"
 #include "db/rows.h"
-#include "db/sample_summary.h"
 #include "db/store.h"
 #include "db/table_rows.h"
 #include "kernels/config/status_macros.h"
@@ -16,50 +13,6 @@ namespace {
 
 using sqlite::Database;
 using sqlite::Statement;
-
-// Texts in the order first seen, each once.
-class TextIndex {
- public:
-  explicit TextIndex(std::vector<std::string>* texts) : texts_(texts) {}
-  int64_t Of(absl::string_view text) {
-    const auto found = by_text_.find(text);
-    if (found != by_text_.end()) return found->second;
-    const auto index = std::ssize(*texts_);
-    texts_->emplace_back(text);
-    by_text_.emplace(std::string(text), index);
-    return index;
-  }
-
- private:
-  std::vector<std::string>* const texts_;
-  absl::flat_hash_map<std::string, int64_t> by_text_;
-};
-
-// The row of a hash; 0, which no row has, when there is none.
-absl::StatusOr<int64_t> RowOf(Database& database, absl::string_view table,
-                              absl::string_view hash) {
-  HONE_ASSIGN_OR_RETURN(Statement find,
-                        database.Prepare(absl::StrCat("SELECT id FROM ", table,
-                                                      " WHERE hash = ?")));
-  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(hash).Step());
-  return found ? find.Int(0) : 0;
-}
-
-absl::StatusOr<Problem> ParsedProblem(const std::string& text) {
-  absl::StatusOr<Problem> problem = Problem::Parse(text);
-  HONE_RETURN_IF_ERROR(Unreadable(problem.status()));
-  return problem;
-}
-
-absl::StatusOr<std::string> TextOf(Database& database, absl::string_view table,
-                                   absl::string_view column, int64_t id) {
-  HONE_ASSIGN_OR_RETURN(
-      Statement find, database.Prepare(absl::StrCat("SELECT ", column, " FROM ",
-                                                    table, " WHERE id = ?")));
-  HONE_ASSIGN_OR_RETURN(const bool found, find.Bind(id).Step());
-  if (!found) return absl::DataLossError(absl::StrCat("no ", table, " ", id));
-  return find.Text(0);
-}
 
 // Whether something was measured there.
 absl::StatusOr<bool> HasMeasured(Database& database, int64_t problem,
@@ -71,56 +24,6 @@ absl::StatusOr<bool> HasMeasured(Database& database, int64_t problem,
                        " AND device_class = ? AND protocol = ? AND m = ?"
                        " AND outcome = 'measured' LIMIT 1"));
   return find.Bind(problem).Bind(device_class).Bind(protocol).Bind(m).Step();
-}
-
-// What tells a repeat from another measurement, and where it is.
-struct NarrowTrial {
-  int64_t problem, protocol, m, config, id;
-  auto Key() const { return std::tie(problem, protocol, m, config); }
-};
-
-absl::StatusOr<std::vector<NarrowTrial>> MeasuredTrials(Database& database,
-                                                        int64_t device_class,
-                                                        int64_t scan) {
-  HONE_ASSIGN_OR_RETURN(
-      Statement select,
-      database.Prepare("SELECT problem, protocol, m, config, id FROM trial"
-                       " WHERE +device_class = ? AND outcome = 'measured'"
-                       " ORDER BY id DESC LIMIT ?"));
-  select.Bind(device_class).Bind(scan);
-  std::vector<NarrowTrial> trials;
-  while (true) {
-    HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
-    if (!found) return trials;
-    trials.push_back({select.Int(0), select.Int(1), select.Int(2),
-                      select.Int(3), select.Int(4)});
-  }
-}
-
-// The ids of groups of at least two, the newest groups first.
-std::vector<int64_t> RepeatedIds(std::vector<NarrowTrial> trials,
-                                 int64_t limit) {
-  std::sort(trials.begin(), trials.end(),
-            [](const NarrowTrial& a, const NarrowTrial& b) {
-              return std::tuple_cat(a.Key(), std::tie(a.id)) <
-                     std::tuple_cat(b.Key(), std::tie(b.id));
-            });
-  // The newest id of each group, its first trial and how many follow.
-  std::vector<std::tuple<int64_t, size_t, size_t>> groups;
-  for (size_t first = 0; first < trials.size();) {
-    size_t end = first + 1;
-    while (end < trials.size() && trials[end].Key() == trials[first].Key())
-      ++end;
-    if (end - first > 1) groups.emplace_back(trials[end - 1].id, first, end);
-    first = end;
-  }
-  std::sort(groups.rbegin(), groups.rend());
-  std::vector<int64_t> ids;
-  for (const auto& [newest, first, end] : groups) {
-    if (std::ssize(ids) + static_cast<int64_t>(end - first) > limit) break;
-    for (size_t i = first; i < end; ++i) ids.push_back(trials[i].id);
-  }
-  return ids;
 }
 
 }  // namespace
@@ -140,9 +43,9 @@ absl::StatusOr<std::string> StoreSnapshot::Version() const {
   HONE_ASSIGN_OR_RETURN(const int64_t revision,
                         ReadCurrentRevision(*database_));
   HONE_ASSIGN_OR_RETURN(
-      const int64_t verified,
-      database_->QueryInt("SELECT count(*) FROM verification"));
-  return absl::StrCat(trial, ".", revision, ".", verified);
+      const int64_t recheck,
+      database_->QueryInt("SELECT coalesce(max(id), 0) FROM recheck"));
+  return absl::StrCat(trial, ".", revision, ".", recheck);
 }
 
 absl::StatusOr<std::vector<BrowsedClass>> StoreSnapshot::Classes() const {
@@ -192,20 +95,20 @@ absl::StatusOr<DeviceSpec> StoreSnapshot::DeviceOf(
 absl::StatusOr<Problem> StoreSnapshot::FindProblem(
     absl::string_view problem_hash) const {
   HONE_ASSIGN_OR_RETURN(const int64_t row,
-                        RowOf(*database_, "problem", problem_hash));
+                        FindRow(*database_, "problem", problem_hash));
   if (row == 0) {
     return absl::NotFoundError(
         absl::StrCat("there is no problem ", problem_hash));
   }
   HONE_ASSIGN_OR_RETURN(const std::string text,
-                        TextOf(*database_, "problem", "text", row));
-  return ParsedProblem(text);
+                        ReadText(*database_, "problem", "text", row));
+  return ParseProblem(text);
 }
 
 absl::StatusOr<std::vector<BrowsedProblem>> StoreSnapshot::Problems(
     absl::string_view class_hash) const {
   HONE_ASSIGN_OR_RETURN(const int64_t device_class,
-                        RowOf(*database_, "device_class", class_hash));
+                        FindRow(*database_, "device_class", class_hash));
   std::map<int64_t, BrowsedProblem> problems;
   {
     // Answered by trial_by_key alone.
@@ -241,10 +144,10 @@ absl::StatusOr<std::vector<BrowsedProblem>> StoreSnapshot::Problems(
   std::vector<std::pair<std::string, BrowsedProblem>> by_text;
   for (auto& [row, browsed] : problems) {
     HONE_ASSIGN_OR_RETURN(browsed.hash,
-                          TextOf(*database_, "problem", "hash", row));
+                          ReadText(*database_, "problem", "hash", row));
     HONE_ASSIGN_OR_RETURN(std::string text,
-                          TextOf(*database_, "problem", "text", row));
-    HONE_ASSIGN_OR_RETURN(browsed.problem, ParsedProblem(text));
+                          ReadText(*database_, "problem", "text", row));
+    HONE_ASSIGN_OR_RETURN(browsed.problem, ParseProblem(text));
     std::vector<int64_t>& ms = browsed.measured_m;
     std::sort(ms.begin(), ms.end());
     ms.erase(std::unique(ms.begin(), ms.end()), ms.end());
@@ -280,100 +183,6 @@ absl::StatusOr<std::vector<StoredTable>> StoreSnapshot::Tables(
   return tables;
 }
 
-absl::StatusOr<TrialColumns> StoreSnapshot::Trials(
-    absl::string_view problem_hash, absl::string_view class_hash) const {
-  TrialColumns columns;
-  HONE_ASSIGN_OR_RETURN(const int64_t problem,
-                        RowOf(*database_, "problem", problem_hash));
-  HONE_ASSIGN_OR_RETURN(const int64_t device_class,
-                        RowOf(*database_, "device_class", class_hash));
-  int64_t protocol = 0;
-  int64_t count = 0;
-  {
-    // Answered by trial_by_key alone.
-    HONE_ASSIGN_OR_RETURN(
-        Statement select,
-        database_->Prepare("SELECT protocol, count(*), max(id) FROM trial"
-                           " WHERE problem = ? AND device_class = ?"
-                           " GROUP BY protocol ORDER BY max(id)"));
-    select.Bind(problem).Bind(device_class);
-    while (true) {
-      HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
-      if (!found) break;
-      columns.others += count;
-      protocol = select.Int(0);
-      count = select.Int(1);
-    }
-  }
-  if (count == 0) return columns;
-  HONE_ASSIGN_OR_RETURN(const std::string text,
-                        TextOf(*database_, "protocol", "text", protocol));
-  absl::StatusOr<Protocol> parsed = Protocol::Parse(text);
-  HONE_RETURN_IF_ERROR(Unreadable(parsed.status()));
-  columns.protocol = *parsed;
-  for (std::vector<int64_t>* column :
-       {&columns.id, &columns.m, &columns.config, &columns.outcome,
-        &columns.session, &columns.unix_us, &columns.samples,
-        &columns.median_ns, &columns.low_ns, &columns.high_ns,
-        &columns.clock_khz}) {
-    column->reserve(static_cast<size_t>(count));
-  }
-  TextIndex outcomes(&columns.outcomes);
-  TextIndex sessions(&columns.sessions);
-  absl::flat_hash_map<int64_t, int64_t> configs;
-  SampleSummarizer summarizer;
-  HONE_ASSIGN_OR_RETURN(
-      Statement select,
-      database_->Prepare(
-          "SELECT id, m, config, outcome, session_id, unix_us, median_ns,"
-          " samples FROM trial WHERE problem = ? AND device_class = ?"
-          " AND protocol = ?"));
-  select.Bind(problem).Bind(device_class).Bind(protocol);
-  while (true) {
-    HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
-    if (!found) return columns;
-    columns.id.push_back(select.Int(0));
-    columns.m.push_back(select.Int(1));
-    const int64_t config = select.Int(2);
-    const auto [known, is_new] =
-        configs.try_emplace(config, std::ssize(columns.configs));
-    columns.config.push_back(known->second);
-    if (is_new) {
-      HONE_ASSIGN_OR_RETURN(columns.configs.emplace_back(),
-                            TextOf(*database_, "config", "text", config));
-    }
-    columns.outcome.push_back(outcomes.Of(select.View(3)));
-    columns.session.push_back(sessions.Of(select.View(4)));
-    columns.unix_us.push_back(select.Int(5));
-    columns.median_ns.push_back(select.Int(6));
-    const SampleSummary summary = summarizer.Summarize(select.View(7));
-    columns.samples.push_back(summary.count);
-    columns.low_ns.push_back(summary.low_ns);
-    columns.high_ns.push_back(summary.high_ns);
-    columns.clock_khz.push_back(summary.clock_khz);
-  }
-}
-
-absl::StatusOr<BrowsedTrial> StoreSnapshot::TrialById(int64_t id) const {
-  HONE_ASSIGN_OR_RETURN(
-      Statement select,
-      database_->Prepare("SELECT p.text, q.text, t.device FROM trial t"
-                         " JOIN problem p ON p.id = t.problem"
-                         " JOIN protocol q ON q.id = t.protocol"
-                         " WHERE t.id = ?"));
-  HONE_ASSIGN_OR_RETURN(const bool found, select.Bind(id).Step());
-  if (!found)
-    return absl::NotFoundError(absl::StrCat("there is no trial ", id));
-  BrowsedTrial browsed;
-  HONE_ASSIGN_OR_RETURN(const Problem problem, ParsedProblem(select.Text(0)));
-  absl::StatusOr<Protocol> protocol = Protocol::Parse(select.Text(1));
-  HONE_RETURN_IF_ERROR(Unreadable(protocol.status()));
-  browsed.protocol = *protocol;
-  HONE_ASSIGN_OR_RETURN(browsed.device, ReadDevice(*database_, select.Int(2)));
-  HONE_ASSIGN_OR_RETURN(browsed.trial, ReadTrial(*database_, problem, id));
-  return browsed;
-}
-
 absl::StatusOr<std::vector<BrowsedSession>> StoreSnapshot::Sessions(
     absl::string_view class_hash, int64_t limit) const {
   std::vector<BrowsedSession> sessions;
@@ -393,7 +202,7 @@ absl::StatusOr<std::vector<BrowsedSession>> StoreSnapshot::Sessions(
     BrowsedSession& session = sessions.emplace_back();
     session.id = row.Text();
     session.problem_hash = row.Text();
-    HONE_ASSIGN_OR_RETURN(session.problem, ParsedProblem(row.Text()));
+    HONE_ASSIGN_OR_RETURN(session.problem, ParseProblem(row.Text()));
     HONE_ASSIGN_OR_RETURN(session.status, ParseSessionStatus(row.Text()));
     session.detail = row.Text();
     session.started_us = row.Int();
@@ -410,50 +219,6 @@ absl::StatusOr<std::vector<BrowsedSession>> StoreSnapshot::Sessions(
       session.trials += count.Int(1);
     }
   }
-}
-
-absl::StatusOr<std::vector<RepeatedTrial>> StoreSnapshot::Repeats(
-    absl::string_view class_hash, int64_t scan, int64_t limit) const {
-  HONE_ASSIGN_OR_RETURN(const int64_t device_class,
-                        RowOf(*database_, "device_class", class_hash));
-  HONE_ASSIGN_OR_RETURN(std::vector<NarrowTrial> measured,
-                        MeasuredTrials(*database_, device_class, scan));
-  std::vector<RepeatedTrial> repeats;
-  SampleSummarizer summarizer;
-  for (const int64_t id : RepeatedIds(std::move(measured), limit)) {
-    HONE_ASSIGN_OR_RETURN(
-        Statement select,
-        database_->Prepare(
-            "SELECT p.hash, t.m, c.text, q.hash, k.kernel_id, k.nvrtc_version,"
-            " d.uuid, d.driver, d.id, t.session_id, t.unix_us, t.median_ns,"
-            " t.samples FROM trial t JOIN problem p ON p.id = t.problem"
-            " JOIN config c ON c.id = t.config"
-            " JOIN protocol q ON q.id = t.protocol"
-            " JOIN kernel k ON k.id = t.kernel JOIN device d ON d.id = t.device"
-            " WHERE t.id = ?"));
-    HONE_ASSIGN_OR_RETURN(const bool found, select.Bind(id).Step());
-    if (!found) return absl::DataLossError(absl::StrCat("no trial ", id));
-    RowReader row(&select);
-    RepeatedTrial& trial = repeats.emplace_back();
-    trial.id = id;
-    trial.problem_hash = row.Text();
-    trial.m = row.Int();
-    trial.config = row.Text();
-    trial.protocol_hash = row.Text();
-    trial.kernel_id = row.Text();
-    trial.nvrtc_version = row.Text();
-    trial.uuid = row.Text();
-    trial.driver = row.Text();
-    trial.device_row = row.Int();
-    trial.session_id = row.Text();
-    trial.unix_us = row.Int();
-    trial.median_ns = row.Int();
-    const SampleSummary summary = summarizer.Summarize(select.View(12));
-    trial.low_ns = summary.low_ns;
-    trial.high_ns = summary.high_ns;
-    trial.clock_khz = summary.clock_khz;
-  }
-  return repeats;
 }
 
 }  // namespace hone

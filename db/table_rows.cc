@@ -161,6 +161,25 @@ absl::Status ReadTradeOff(sqlite::Database& database, int64_t id,
   }
 }
 
+// The device states in which a recheck kept the table.
+absl::Status ReadKept(sqlite::Database& database, int64_t id,
+                      std::vector<std::string>& states) {
+  HONE_ASSIGN_OR_RETURN(
+      sqlite::Statement select,
+      database.Prepare("SELECT DISTINCT d.soft FROM recheck_table t"
+                       " JOIN recheck r ON r.id = t.recheck"
+                       " JOIN device d ON d.id = r.device"
+                       " WHERE t.dispatch_table = ?"
+                       " AND t.verdict IN ('kept', 'verified')"
+                       " ORDER BY d.soft"));
+  select.Bind(id);
+  while (true) {
+    HONE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return absl::OkStatus();
+    states.push_back(select.Text(0));
+  }
+}
+
 absl::Status Miss(const Problem& problem, absl::string_view nearest) {
   return absl::NotFoundError(absl::StrCat("no table for ", problem.ToString(),
                                           " on this device: ", nearest));
@@ -271,6 +290,7 @@ absl::StatusOr<StoredTable> ReadTable(sqlite::Database& database, int64_t id) {
   HONE_RETURN_IF_ERROR(ReadEntries(database, id, table.entries));
   HONE_RETURN_IF_ERROR(ReadEvidence(database, id, table.entries));
   HONE_RETURN_IF_ERROR(ReadTradeOff(database, id, table.trade_off));
+  HONE_RETURN_IF_ERROR(ReadKept(database, id, stored.kept_in));
   return stored;
 }
 
@@ -366,6 +386,16 @@ absl::Status ExplainMiss(sqlite::Database& database, const Problem& problem,
                            DeviceSpec::MismatchedField(other, device)
                                .value_or("its class differs"),
                            " here"));
+}
+
+absl::Status InsertVerification(sqlite::Database& database, int64_t table,
+                                int64_t unix_us) {
+  HONE_ASSIGN_OR_RETURN(const StoredTable stored, ReadTable(database, table));
+  if (stored.verified) return absl::OkStatus();
+  NewRow row;
+  row("dispatch_table", table);
+  row("unix_us", unix_us);
+  return row.InsertInto(database, "verification").status();
 }
 
 std::vector<std::string> SoftDifferences(const DeviceSpec& here,

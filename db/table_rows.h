@@ -50,9 +50,10 @@ absl::StatusOr<std::vector<int64_t>> AnsweringTables(
 absl::Status ExplainMiss(sqlite::Database& database, const Problem& problem,
                          const DeviceSpec& device, int64_t revision);
 
-// "driver 580.65 here, 570.12 measured" for each soft field that differs.
-std::vector<std::string> SoftDifferences(const DeviceSpec& here,
-                                         const DeviceSpec& measured);
+// The imported table beats the default here. Nothing happens when that is
+// known.
+absl::Status InsertVerification(sqlite::Database& database, int64_t table,
+                                int64_t unix_us);
 
 }  // namespace hone
 

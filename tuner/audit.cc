@@ -353,7 +353,8 @@ absl::StatusOr<bool> AuditRun::TimeAll(
   };
   // No two rounds of an audit have the same number.
   run.first_round = next_round_;
-  next_round_ += rounds + 2 * options_.race.max_repeats +
+  next_round_ += rounds + options_.race.max_repeats +
+                 options_.race.max_disturbed +
                  static_cast<int32_t>(entrants.size());
   // A fixed number of rounds, whatever they show: the intervals rest on it.
   RaceOptions race = options_.race;

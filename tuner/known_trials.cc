@@ -7,10 +7,20 @@ namespace {
 
 constexpr int32_t kConfirmRound = 1 << 20;
 constexpr int32_t kScoutRound = 1 << 21;
+constexpr int32_t kRecheckRound = 1 << 22;
 
 int32_t FirstRound(Evidences stage) {
   if (stage == &PoolKernel::scouted) return kScoutRound;
   return stage == &PoolKernel::confirmed ? kConfirmRound : 0;
+}
+
+// Where the rounds start of what the trial is of.
+int32_t FirstRound(const Trial& trial) {
+  const int32_t round = trial.samples.empty() ? 0 : trial.samples.front().round;
+  for (const int32_t first : {kRecheckRound, kScoutRound, kConfirmRound}) {
+    if (round >= first) return first;
+  }
+  return 0;
 }
 
 bool IsFailure(const Trial& trial) {
@@ -21,9 +31,14 @@ bool IsFailure(const Trial& trial) {
 }  // namespace
 
 Evidences StageOf(const Trial& trial) {
-  const int32_t round = trial.samples.empty() ? 0 : trial.samples.front().round;
-  if (round >= kScoutRound) return &PoolKernel::scouted;
-  return round >= kConfirmRound ? &PoolKernel::confirmed : &PoolKernel::raced;
+  switch (FirstRound(trial)) {
+    case kScoutRound:
+      return &PoolKernel::scouted;
+    case kConfirmRound:
+      return &PoolKernel::confirmed;
+    default:
+      return &PoolKernel::raced;
+  }
 }
 
 void KnownTrials::Add(Trial trial) {
@@ -52,21 +67,31 @@ const Trial* KnownTrials::FailedKernel(const std::string& kernel_id) const {
 int64_t KnownTrials::Restore(PoolKernel& kernel) const {
   const auto it = by_kernel_.find(kernel.candidate.compile.kernel_id);
   if (it == by_kernel_.end()) return 0;
+  int64_t restored = 0;
   for (const Trial& trial : it->second) {
+    if (FirstRound(trial) == kRecheckRound) continue;
     (kernel.*StageOf(trial))[trial.m] = trial;
+    ++restored;
   }
-  return std::ssize(it->second);
+  return restored;
 }
 
 int32_t KnownTrials::NextRound(int64_t m, Evidences stage) const {
-  const int32_t first = FirstRound(stage);
+  return NextRound(m, FirstRound(stage));
+}
+
+int32_t KnownTrials::NextRecheckRound(int64_t m) const {
+  return NextRound(m, kRecheckRound);
+}
+
+int32_t KnownTrials::NextRound(int64_t m, int32_t first) const {
   const auto it = next_round_.find({m, first});
   return it == next_round_.end() ? first : it->second;
 }
 
 void KnownTrials::NoteRounds(const Trial& trial) {
   if (trial.samples.empty()) return;
-  int32_t& next = next_round_[{trial.m, FirstRound(StageOf(trial))}];
+  int32_t& next = next_round_[{trial.m, FirstRound(trial)}];
   next = std::max(next, trial.samples.back().round + 1);
 }
 

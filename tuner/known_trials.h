@@ -4,6 +4,8 @@
 // A session measures a kernel at one M up to three times: it scouts (a few
 // rounds, to correct the model), races, and confirms. Each stage numbers its
 // rounds from its own start, which is how a stored trial says what it was.
+// Trials of rechecks (tuner/recheck.h) have a start of theirs: their times are
+// of few kernels, apart from the others', and no session reuses them.
 #ifndef HONE_TUNER_KNOWN_TRIALS_H_
 #define HONE_TUNER_KNOWN_TRIALS_H_
 
@@ -18,7 +20,8 @@
 
 namespace hone {
 
-// The stage's map in PoolKernel that a trial with samples belongs to.
+// The stage's map in PoolKernel that a trial with samples belongs to. Not for
+// trials of rechecks.
 Evidences StageOf(const Trial& trial);
 
 // One session's; not thread-safe.
@@ -38,9 +41,12 @@ class KnownTrials {
   // Rounds used at an M in a stage are not used again, by whichever session:
   // no old sample may pair with a new one.
   int32_t NextRound(int64_t m, Evidences stage) const;
+  int32_t NextRecheckRound(int64_t m) const;
   void NoteRounds(const Trial& trial);
 
  private:
+  int32_t NextRound(int64_t m, int32_t first) const;
+
   std::map<std::string, Trial> failed_sources_;
   std::map<std::string, std::vector<Trial>> by_kernel_;
   // By M and the stage's first round.

@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<int>> Race::Report(const std::vector<int>& order,
   // The failure cut the round short; the others are timed again.
   if (!left.empty()) return left;
   if (const std::string why = Disturbance(result); !why.empty()) {
-    if (++disturbed_ <= options_.max_repeats) return left;
+    if (++disturbed_ <= options_.max_disturbed) return left;
     return absl::UnavailableError(
         absl::StrCat("the device cannot be measured now: ", disturbed_,
                      " rounds were disturbed, the last one by ", why));

@@ -52,10 +52,11 @@ struct RaceOptions {
   // A round is repeated when its SM clock is off the race's median by more than
   // this share, at most max_repeats times a race, and when it was disturbed: a
   // slowdown, another process on the device, a worker lost. A race whose rounds
-  // are disturbed more often than max_repeats ends as Unavailable: nothing is
+  // are disturbed more often than max_disturbed ends as Unavailable: nothing is
   // made of such samples.
   double clock_tolerance = 0.10;
   int32_t max_repeats = 10;
+  int32_t max_disturbed = 10;
 };
 
 // How one entrant stands.

@@ -230,6 +230,8 @@ absl::string_view ToString(SessionPhase phase) {
       return "done";
     case SessionPhase::kAudit:
       return "audit";
+    case SessionPhase::kRecheck:
+      return "recheck";
   }
   return "";
 }

@@ -57,7 +57,8 @@ enum class SessionPhase : uint8_t {
   kRace,     // compiling, gating, scouting and racing the ladder
   kConfirm,  // the chosen kernels, at the ladder and at tile cliffs
   kDone,
-  kAudit,  // an audit (tuner/audit.h), once its tunes are over
+  kAudit,    // an audit (tuner/audit.h), once its tunes are over
+  kRecheck,  // a recheck (tuner/recheck.h)
 };
 absl::string_view ToString(SessionPhase phase);
 

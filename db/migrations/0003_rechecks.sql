@@ -26,10 +26,10 @@ CREATE TABLE recheck (
 CREATE TABLE recheck_table (
   recheck INTEGER NOT NULL REFERENCES recheck (id),
   dispatch_table INTEGER NOT NULL REFERENCES dispatch_table (id),
-  keys INTEGER NOT NULL,                -- 0: confirmed by the others' keys
+  keys INTEGER NOT NULL,                -- 0: judged by the others' keys
   median_regret REAL,                   -- NULL: no key, or a kernel failed
-  -- 'kept' tables answer on the recheck's device without a word of its soft
-  -- fields.
+  -- 'kept' and 'verified' tables answer on the recheck's device without a word
+  -- of its soft fields.
   verdict TEXT NOT NULL CHECK (verdict IN
     ('kept', 'verified', 'unverified', 'retune', 'unknown')),
   PRIMARY KEY (recheck, dispatch_table)

@@ -18,6 +18,7 @@
 #include "service/cli/layer_flags.h"
 #include "service/cli/progress.h"
 #include "service/convert/config_convert.h"
+#include "service/convert/uuid.h"
 
 namespace hone {
 namespace {
@@ -81,7 +82,7 @@ absl::Status FinishJson(const std::string& path, const v1::AuditReport& report,
 absl::Status RunAuditCommand(const Invocation& invocation) {
   const ParsedArgs& args = invocation.args;
   HONE_ASSIGN_OR_RETURN(v1::AuditLayerRequest request, RequestFromFlags(args));
-  request.set_request_id(NewRequestId());
+  request.set_request_id(NewUuid());
   std::optional<std::ofstream> file;
   if (args.Has("json")) {
     HONE_ASSIGN_OR_RETURN(file, OpenJson(args));

@@ -28,9 +28,9 @@ constexpr char kExitCodes[] =
     "  130  interrupted with Ctrl-C\n";
 
 std::vector<Command> Commands() {
-  return {TuneCommand(),    SweepCommand(),  GetCommand(),   TableCommand(),
-          ExplainCommand(), BenchCommand(),  AuditCommand(), ExportCommand(),
-          ImportCommand(),  DevicesCommand()};
+  return {TuneCommand(),    SweepCommand(),  GetCommand(),     TableCommand(),
+          ExplainCommand(), BenchCommand(),  AuditCommand(),   RecheckCommand(),
+          ExportCommand(),  ImportCommand(), DevicesCommand(), TrafficCommand()};
 }
 
 std::vector<Flag> GlobalFlags(bool many_addresses) {

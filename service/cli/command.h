@@ -61,6 +61,8 @@ Command DevicesCommand();
 Command BenchCommand();
 Command ExplainCommand();
 Command AuditCommand();
+Command RecheckCommand();
+Command TrafficCommand();
 
 // Flags that start a job: --budget --max-kernels --retune --ladder.
 std::vector<Flag> TuneFlags();

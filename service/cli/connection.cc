@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <random>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -197,15 +196,40 @@ absl::StatusOr<AuditOutcome> RunAudit(
   return connection.ToStatus(status);
 }
 
-std::string NewRequestId() {
-  std::random_device random;
-  uint32_t words[4];
-  for (uint32_t& word : words) word = random();
-  // Version 4, variant 1.
-  return absl::StrFormat("%08x-%04x-4%03x-%04x-%04x%08x", words[0],
-                         words[1] >> 16, words[1] & 0xfff,
-                         0x8000 | (words[2] >> 16 & 0x3fff), words[2] & 0xffff,
-                         words[3]);
+absl::StatusOr<RecheckOutcome> RunRecheck(
+    Connection& connection, const v1::RecheckTablesRequest& request,
+    const std::atomic<int>& interrupts,
+    const std::function<void(const v1::RecheckTablesResponse&)>& on_event) {
+  grpc::ClientContext context;
+  TuneCanceller canceller(connection, context, interrupts);
+  const auto reader = connection.stub().RecheckTables(&context, request);
+  RecheckOutcome outcome;
+  v1::RecheckTablesResponse response;
+  bool left = false;
+  while (reader->Read(&response)) {
+    on_event(response);
+    if (response.has_accepted()) {
+      outcome.accepted = response.accepted();
+      if (request.detached()) {
+        left = true;
+        context.TryCancel();
+      }
+      canceller.Accepted(request.detached() || outcome.accepted.joined()
+                             ? ""
+                             : outcome.accepted.tune_id());
+    } else if (response.has_result()) {
+      outcome.result = response.result();
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  outcome.interrupted = canceller.interrupted();
+  if (left || outcome.result.has_value()) return outcome;
+  if (outcome.interrupted) {
+    return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
+  }
+  if (status.ok())
+    return absl::InternalError("the daemon ended the recheck without a result");
+  return connection.ToStatus(status);
 }
 
 }  // namespace hone

@@ -78,8 +78,18 @@ absl::StatusOr<AuditOutcome> RunAudit(
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::AuditLayerResponse&)>& on_event);
 
-// A random UUID.
-std::string NewRequestId();
+struct RecheckOutcome {
+  v1::TuneAccepted accepted;
+  // Empty for a detached request, which is left as soon as it is accepted.
+  std::optional<v1::RecheckReport> result;
+  bool interrupted = false;
+};
+
+// The same for a recheck.
+absl::StatusOr<RecheckOutcome> RunRecheck(
+    Connection& connection, const v1::RecheckTablesRequest& request,
+    const std::atomic<int>& interrupts,
+    const std::function<void(const v1::RecheckTablesResponse&)>& on_event);
 
 }  // namespace hone
 

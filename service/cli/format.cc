@@ -48,6 +48,18 @@ void AddEvidence(const std::string& range, const std::string& config,
   }
 }
 
+std::string Bound(const Provenance& provenance) {
+  if (provenance.regret_bound) {
+    return absl::StrFormat("regret  at most %.1f %%, %s\n",
+                           100 * provenance.regret_bound->regret,
+                           provenance.regret_bound->how);
+  }
+  const bool wanted = provenance.match == MatchKind::kBucket ||
+                      provenance.match == MatchKind::kNeighbour ||
+                      provenance.match == MatchKind::kSiblingDevice;
+  return wanted ? "regret  no bound is known\n" : "";
+}
+
 std::string Notes(const Provenance& provenance) {
   std::string out;
   for (const std::string& note : provenance.notes)
@@ -205,7 +217,7 @@ std::string RenderTableHead(const TableAnswer& answer) {
     absl::StrAppend(&out, "from    ", provenance.matched_problem, " on ",
                     provenance.matched_device, "\n");
   }
-  return out + Notes(provenance);
+  return absl::StrCat(out, Bound(provenance), Notes(provenance));
 }
 
 std::string RenderTable(const TableAnswer& answer) {
@@ -255,7 +267,8 @@ std::string RenderConfig(const Problem& problem, int64_t m,
                     answer.compile.spill_bytes, " bytes spilled, ",
                     answer.compile.smem_bytes, " bytes of shared memory\n");
   }
-  absl::StrAppend(&out, Notes(answer.provenance), "\n");
+  absl::StrAppend(&out, Bound(answer.provenance), Notes(answer.provenance),
+                  "\n");
   TextTable text(EvidenceColumns());
   AddEvidence(FormatRange(answer.m_lo, answer.m_hi), ShortConfig(answer.config),
               answer.evidence, text);

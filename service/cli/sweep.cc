@@ -18,6 +18,7 @@
 #include "service/convert/config_convert.h"
 #include "service/convert/errors.h"
 #include "service/convert/table_convert.h"
+#include "service/convert/uuid.h"
 
 namespace hone {
 namespace {
@@ -138,7 +139,7 @@ void Work(DeviceClass& device_class, Connection& daemon,
     if (settings.retune() || !FindFresh(device_class, daemon, result)) {
       v1::TuneLayerRequest request = settings;
       *request.mutable_problem() = ToProto(result.layer.problem);
-      request.set_request_id(NewRequestId());
+      request.set_request_id(NewUuid());
       const absl::StatusOr<TuneOutcome> outcome = RunTune(
           daemon, request, interrupts, [&](const v1::TuneLayerResponse& event) {
             if (event.has_progress()) {

@@ -121,7 +121,8 @@ absl::Status RunImport(const Invocation& invocation) {
                      << ".\n";
   if (response.tables_added() > 0) {
     invocation.env.out << "Imported tables stay unverified until their winners "
-                          "beat the default on this device.\n";
+                          "beat the default on this device; hone recheck "
+                          "finds out.\n";
   }
   return absl::OkStatus();
 }
@@ -152,7 +153,8 @@ Command ImportCommand() {
   command.summary = "read a bundle";
   command.details =
       "Local evidence is never replaced. Imported tables stay unverified until "
-      "their winners\nbeat the default on this device.\n";
+      "their winners\nbeat the default on this device; hone recheck finds "
+      "out.\n";
   command.run = RunImport;
   return command;
 }

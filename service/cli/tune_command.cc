@@ -13,9 +13,11 @@
 #include "service/cli/json.h"
 #include "service/cli/layer_flags.h"
 #include "service/cli/progress.h"
+#include "service/cli/traffic_list.h"
 #include "service/cli/tune_request.h"
 #include "service/convert/config_convert.h"
 #include "service/convert/table_convert.h"
+#include "service/convert/uuid.h"
 
 namespace hone {
 namespace {
@@ -59,15 +61,21 @@ absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
         connection.Call(&v1::TuningService::Stub::ListTunes, request));
     for (const v1::Tune& tune : page.tunes()) {
       items.push_back(ToJson(tune, /*indented=*/false));
-      HONE_ASSIGN_OR_RETURN(const Problem problem,
-                            ProblemFromProto(tune.problem()));
+      std::string layer = "recheck of all tables";
+      if (tune.has_problem()) {
+        HONE_ASSIGN_OR_RETURN(const Problem problem,
+                              ProblemFromProto(tune.problem()));
+        layer = DescribeProblem(problem);
+      }
       table.AddRow(
           {tune.tune_id(),
            absl::AsciiStrToLower(absl::StripPrefix(
                v1::TuneState_Name(tune.state()), "TUNE_STATE_")),
-           DescribeProblem(problem),
+           layer,
            absl::StrCat(tune.progress().done(), "/", tune.progress().total()),
-           absl::StrCat(tune.callers(), tune.detached() ? " (detached)" : ""),
+           absl::StrCat(tune.callers(), tune.detached() ? " (detached)"
+                                        : tune.idle()   ? " (idle)"
+                                                        : ""),
            tune.error()});
     }
     request.set_page_token(page.next_page_token());
@@ -130,12 +138,13 @@ absl::Status RunTuneCommand(const Invocation& invocation) {
   Connection connection(invocation.addresses[0]);
   if (args.Has("list")) return ListTunes(invocation, connection);
   if (args.Has("cancel")) return CancelTune(invocation, connection);
+  if (args.Has("from-traffic")) return TuneFromTraffic(invocation, connection);
 
   HONE_ASSIGN_OR_RETURN(v1::TuneLayerRequest request,
                         TuneRequestFromFlags(args));
   HONE_ASSIGN_OR_RETURN(const Problem problem, ProblemFromFlags(args));
   *request.mutable_problem() = ToProto(problem);
-  request.set_request_id(NewRequestId());
+  request.set_request_id(NewUuid());
   request.set_detached(args.Has("detach"));
 
   auto progress = std::make_unique<Progress>(invocation.env.err,
@@ -222,6 +231,10 @@ Command TuneCommand() {
   for (Flag& flag : TuneFlags()) command.flags.push_back(std::move(flag));
   command.flags.push_back(
       {"detach", "", "leave the job to the daemon and return at once"});
+  command.flags.push_back(
+      {"from-traffic", "",
+       "tune what takes the time instead of a layer, in the order of what it "
+       "should save; --budget is for all of it"});
   command.flags.push_back({"list", "", "list the daemon's jobs instead"});
   command.flags.push_back({"cancel", "ID", "cancel a job instead"});
   command.run = RunTuneCommand;

@@ -20,6 +20,7 @@ namespace {
 // An answer that comes after the deadline still serves later lookups.
 constexpr absl::Duration kAskTimeout = absl::Seconds(5);
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
+constexpr absl::Duration kReportTimeout = absl::Seconds(5);
 
 absl::StatusOr<LookupIndex> ReadBundle(const std::string& path) {
   std::vector<StoredTable> tables;
@@ -73,6 +74,13 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
         absl::StrCat("ClientOptions.revision is ", options.revision,
                      "; it must be 0 (the newest) or a revision"));
   }
+  if (options.report_interval != absl::ZeroDuration() &&
+      options.report_interval < absl::Seconds(1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ClientOptions.report_interval is ",
+                     absl::FormatDuration(options.report_interval),
+                     "; it must be 0 (no reports) or at least 1s"));
+  }
   if (options.address.empty()) {
     const char* given = std::getenv("HONE_ADDRESS");
     options.address = given != nullptr && given[0] != '\0'
@@ -116,7 +124,15 @@ Client::Client(ClientOptions options, DeviceSpec device, TableFiles files,
       files_(std::move(files)),
       bundle_(std::move(bundle)),
       kernels_(std::move(kernels)),
-      remote_(options_.address) {}
+      remote_(options_.address) {
+  if (options_.report_interval == absl::ZeroDuration()) return;
+  reporter_ = std::make_unique<TrafficReporter>(
+      &traffic_,
+      [this](const TrafficReport& report, TrafficReporter::Done done) {
+        remote_.ReportTraffic(report, device_, kReportTimeout, std::move(done));
+      },
+      TrafficReporter::Options{.interval = options_.report_interval});
+}
 
 Client::~Client() = default;
 
@@ -302,13 +318,19 @@ absl::Status Client::WarmUp(const Problem& problem) {
   HONE_RETURN_IF_ERROR(kernels_->Compile(*table).status());
   for (Kernel* kernel : table->kernels)
     HONE_RETURN_IF_ERROR(kernels_->Load(*kernel).status());
+  Ready ready = MakeReady(problem, std::move(table));
   absl::MutexLock lock(&prepared_mu_);
-  prepared_[problem] = std::move(table);
+  prepared_[problem] = std::move(ready);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const KernelTable>> Client::Prepared(
-    const Problem& problem) {
+Client::Ready Client::MakeReady(const Problem& problem,
+                                std::shared_ptr<const KernelTable> table) {
+  return {std::move(table),
+          reporter_ == nullptr ? nullptr : &traffic_.Of(problem)};
+}
+
+absl::StatusOr<Client::Ready> Client::Prepared(const Problem& problem) {
   {
     absl::ReaderMutexLock lock(&prepared_mu_);
     const auto found = prepared_.find(problem);
@@ -316,10 +338,10 @@ absl::StatusOr<std::shared_ptr<const KernelTable>> Client::Prepared(
   }
   HONE_ASSIGN_OR_RETURN(const std::shared_ptr<const TableAnswer> answer,
                         LookupTable(problem));
-  std::shared_ptr<const KernelTable> table = kernels_->MakeTable(answer->table);
+  Ready ready = MakeReady(problem, kernels_->MakeTable(answer->table));
   absl::MutexLock lock(&prepared_mu_);
   // Another thread's table may have come first; all use that one.
-  return prepared_.try_emplace(problem, std::move(table)).first->second;
+  return prepared_.try_emplace(problem, std::move(ready)).first->second;
 }
 
 absl::StatusOr<uint64_t> Client::WorkspaceBytes(const Problem& problem,
@@ -328,10 +350,9 @@ absl::StatusOr<uint64_t> Client::WorkspaceBytes(const Problem& problem,
     return absl::InvalidArgumentError(
         absl::StrCat("max_m is ", max_m, "; it must be at least 1"));
   }
-  HONE_ASSIGN_OR_RETURN(const std::shared_ptr<const KernelTable> table,
-                        Prepared(problem));
+  HONE_ASSIGN_OR_RETURN(const Ready ready, Prepared(problem));
   uint64_t bytes = 0;
-  for (const KernelTable::Range& range : table->ranges) {
+  for (const KernelTable::Range& range : ready.table->ranges) {
     if (range.m_lo > max_m) break;
     const int64_t m = range.m_hi == 0 ? max_m : std::min(max_m, range.m_hi);
     bytes =
@@ -345,9 +366,8 @@ absl::Status Client::Gemm(const GemmCall& call) {
     return absl::InvalidArgumentError(
         absl::StrCat("m is ", call.m, "; it must be at least 1"));
   }
-  HONE_ASSIGN_OR_RETURN(const std::shared_ptr<const KernelTable> table,
-                        Prepared(call.problem));
-  Kernel& kernel = *table->Find(call.m);
+  HONE_ASSIGN_OR_RETURN(const Ready ready, Prepared(call.problem));
+  Kernel& kernel = *ready.table->Find(call.m);
   const LaunchPlan plan =
       PlanLaunch(call.problem, kernel.config(), call.m, device_.sm_count);
   if (call.workspace_bytes < plan.workspace_bytes) {
@@ -364,7 +384,21 @@ absl::Status Client::Gemm(const GemmCall& call) {
       .Bind(BufferRole::kBias, call.bias)
       .Bind(BufferRole::kC, call.c)
       .Bind(BufferRole::kWorkspace, call.workspace);
-  return Launch(function, plan, buffers, call.stream);
+  HONE_RETURN_IF_ERROR(Launch(function, plan, buffers, call.stream));
+  if (ready.calls != nullptr) ready.calls->Count(call.m);
+  return absl::OkStatus();
+}
+
+TrafficStats Client::traffic_stats() const {
+  return reporter_ == nullptr ? TrafficStats() : reporter_->stats();
+}
+
+absl::Status Client::FlushTraffic(absl::Duration timeout) {
+  if (reporter_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "ClientOptions.report_interval is 0: nothing is reported");
+  }
+  return reporter_->Flush(timeout);
 }
 
 }  // namespace hone

@@ -40,6 +40,8 @@
 #include "service/client/problem_hash.h"
 #include "service/client/remote.h"
 #include "service/client/table_files.h"
+#include "service/client/traffic_counter.h"
+#include "service/client/traffic_reporter.h"
 #include "service/convert/answer.h"
 #include "service/server/lookup.h"
 
@@ -63,6 +65,9 @@ struct ClientOptions {
   // A bundle's file, to answer when honed and the local cache do not. Empty:
   // none.
   std::string bundle;
+  // How often the GEMM calls that were counted are reported to honed, which
+  // tunes where time is spent; 0: never. Else at least 1 s.
+  absl::Duration report_interval = absl::ZeroDuration();
   // Where NVRTC is looked for.
   LibrarySearch libraries;
 };
@@ -137,7 +142,24 @@ class Client {
   // other errors as of WarmUp(). Faults of the kernel show on the stream.
   absl::Status Gemm(const GemmCall& call);
 
+  // The calls by M, if `report_interval` is given. Gemm() counts its own, once
+  // for each time it is called: who captures it in a graph, or launches kernels
+  // without it, counts what runs by
+  //   CallCounter& calls = client->traffic().Of(problem);   // once
+  //   calls.Count(m);                                       // per call
+  TrafficCounter& traffic() { return traffic_; }
+  // What became of the calls; none is dropped without being counted here.
+  TrafficStats traffic_stats() const;
+  // Reports all calls now, for the end of a process. Waits up to `timeout`.
+  absl::Status FlushTraffic(absl::Duration timeout);
+
  private:
+  // The table that Gemm() runs, and where it counts calls; null where it does
+  // not.
+  struct Ready {
+    std::shared_ptr<const KernelTable> table;
+    CallCounter* calls = nullptr;
+  };
   // What is known of one problem.
   struct Slot {
     // Null until the first lookup has an answer.
@@ -166,9 +188,9 @@ class Client {
   // LookupTable() where the answer is not honed's own table yet.
   absl::StatusOr<std::shared_ptr<const TableAnswer>> UnsettledLookup(
       const Problem& problem);
-  // The table that Gemm() runs.
-  absl::StatusOr<std::shared_ptr<const KernelTable>> Prepared(
-      const Problem& problem);
+  absl::StatusOr<Ready> Prepared(const Problem& problem);
+  Ready MakeReady(const Problem& problem,
+                  std::shared_ptr<const KernelTable> table);
 
   const ClientOptions options_;
   const DeviceSpec device_;
@@ -181,12 +203,15 @@ class Client {
   absl::flat_hash_map<Problem, Slot, ProblemHash> slots_ ABSL_GUARDED_BY(mu_);
 
   absl::Mutex prepared_mu_;
-  absl::flat_hash_map<Problem, std::shared_ptr<const KernelTable>, ProblemHash>
-      prepared_ ABSL_GUARDED_BY(prepared_mu_);
+  absl::flat_hash_map<Problem, Ready, ProblemHash> prepared_
+      ABSL_GUARDED_BY(prepared_mu_);
+  TrafficCounter traffic_;
 
-  // Last, so that it is destroyed first: its answers come in from other
+  // Late, so that it is destroyed early: its answers come in from other
   // threads.
   Remote remote_;
+  // Sends by it. Null where nothing is reported.
+  std::unique_ptr<TrafficReporter> reporter_;
 };
 
 }  // namespace hone

@@ -35,23 +35,33 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
 }  // namespace
 
 struct Remote::State {
-  // One question in flight.
+  // What is in flight.
   struct Call {
+    virtual ~Call() = default;
     grpc::ClientContext context;
+  };
+  struct Question : Call {
     v1::GetTableRequest request;
     v1::GetTableResponse response;
     Done done;
+  };
+  struct Report : Call {
+    v1::ReportTrafficRequest request;
+    v1::ReportTrafficResponse response;
+    std::function<void(absl::Status)> done;
   };
 
   explicit State(const std::string& address)
       : stub(v1::TuningService::NewStub(MakeChannel(address))) {}
 
-  void Finish(Call* call, const grpc::Status& status) {
-    if (status.ok()) {
-      call->done(AnswerFromProto(call->response));
-    } else {
-      call->done(FromGrpcStatus(status));
-    }
+  void Begin(Call* call, absl::Duration timeout) {
+    // Not wait_for_ready: a daemon that is away fails the call at once.
+    call->context.set_wait_for_ready(false);
+    call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    absl::MutexLock lock(&mu);
+    calls.insert(call);
+  }
+  void End(Call* call) {
     absl::MutexLock lock(&mu);
     calls.erase(call);
     delete call;
@@ -78,22 +88,49 @@ Remote::~Remote() {
 
 void Remote::GetTable(const Problem& problem, const DeviceSpec& device,
                       int64_t revision, absl::Duration timeout, Done done) {
-  auto* const call = new State::Call;
+  auto* const call = new State::Question;
   call->done = std::move(done);
   *call->request.mutable_problem() = ToProto(problem);
   *call->request.mutable_device() = ToProto(device);
   call->request.set_revision(revision);
-  // Not wait_for_ready: a daemon that is away fails the call at once.
-  call->context.set_wait_for_ready(false);
-  call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   State* const state = state_.get();
-  {
-    absl::MutexLock lock(&state->mu);
-    state->calls.insert(call);
-  }
+  state->Begin(call, timeout);
   state->stub->async()->GetTable(
       &call->context, &call->request, &call->response,
-      [state, call](grpc::Status status) { state->Finish(call, status); });
+      [state, call](grpc::Status status) {
+        if (status.ok()) {
+          call->done(AnswerFromProto(call->response));
+        } else {
+          call->done(FromGrpcStatus(status));
+        }
+        state->End(call);
+      });
+}
+
+void Remote::ReportTraffic(const TrafficReport& report,
+                           const DeviceSpec& device, absl::Duration timeout,
+                           std::function<void(absl::Status)> done) {
+  auto* const call = new State::Report;
+  call->done = std::move(done);
+  call->request.set_report_id(report.id);
+  *call->request.mutable_device() = ToProto(device);
+  for (const auto& [problem, calls] : report.problems) {
+    v1::ProblemCalls* counts = call->request.add_problems();
+    *counts->mutable_problem() = ToProto(problem);
+    for (const CallCounter::Calls& at : calls) {
+      v1::CallCount* count = counts->add_calls();
+      count->set_m(at.m);
+      count->set_calls(at.calls);
+    }
+  }
+  State* const state = state_.get();
+  state->Begin(call, timeout);
+  state->stub->async()->ReportTraffic(&call->context, &call->request,
+                                      &call->response,
+                                      [state, call](grpc::Status status) {
+                                        call->done(FromGrpcStatus(status));
+                                        state->End(call);
+                                      });
 }
 
 }  // namespace hone

@@ -1,4 +1,4 @@
-// honed as the client sees it: one question, asked without waiting.
+// honed as the client sees it: questions and reports, sent without waiting.
 #ifndef HONE_SERVICE_CLIENT_REMOTE_H_
 #define HONE_SERVICE_CLIENT_REMOTE_H_
 
@@ -7,10 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
+#include "service/client/traffic_reporter.h"
 #include "service/convert/answer.h"
 
 namespace hone {
@@ -35,6 +37,12 @@ class Remote {
   // `timeout`, and InvalidArgument for an answer that makes no sense.
   void GetTable(const Problem& problem, const DeviceSpec& device,
                 int64_t revision, absl::Duration timeout, Done done);
+
+  // Reports calls on the device and returns at once. OK says that honed has
+  // them.
+  void ReportTraffic(const TrafficReport& report, const DeviceSpec& device,
+                     absl::Duration timeout,
+                     std::function<void(absl::Status)> done);
 
  private:
   struct State;

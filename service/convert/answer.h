@@ -4,6 +4,7 @@
 #define HONE_SERVICE_CONVERT_ANSWER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,18 @@ enum class MatchKind : uint8_t {
 // "EXACT", "BUCKET", "NEIGHBOUR", "SIBLING_DEVICE", "HEURISTIC".
 absl::string_view ToString(MatchKind kind);
 
+// How much slower than the fastest an answer may be that was not measured at
+// its own M, problem or device; see tuner/regret_bound.h.
+struct RegretBound {
+  // Time over the fastest's, minus 1.
+  double regret = 0;
+  // Pairs of tables that it comes from; 0 for kBucket, which needs none.
+  int64_t pairs = 0;
+  // One sentence: how it was found.
+  std::string how;
+  friend bool operator==(const RegretBound&, const RegretBound&) = default;
+};
+
 struct Provenance {
   MatchKind match = MatchKind::kHeuristic;
   // Of the published tables; 0 when nothing was ever published.
@@ -37,6 +50,8 @@ struct Provenance {
   std::string matched_device;
   // One sentence each.
   std::vector<std::string> notes;
+  // For kBucket, kNeighbour and kSiblingDevice, where one is known.
+  std::optional<RegretBound> regret_bound;
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

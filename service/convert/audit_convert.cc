@@ -5,7 +5,6 @@
 #include "service/convert/table_convert.h"
 
 namespace hone {
-namespace {
 
 v1::AuditRatio ToProto(const AuditRatio& ratio) {
   v1::AuditRatio out;
@@ -15,6 +14,8 @@ v1::AuditRatio ToProto(const AuditRatio& ratio) {
   out.set_rounds(ratio.rounds);
   return out;
 }
+
+namespace {
 
 v1::AuditSpread ToProto(const AuditSpread& spread) {
   v1::AuditSpread out;

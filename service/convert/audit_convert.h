@@ -7,6 +7,7 @@
 
 namespace hone {
 
+v1::AuditRatio ToProto(const AuditRatio& ratio);
 v1::AuditReport ToProto(const AuditReport& report);
 
 }  // namespace hone

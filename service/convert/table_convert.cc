@@ -182,6 +182,12 @@ v1::Provenance ToProto(const Provenance& provenance) {
   out.set_matched_problem(provenance.matched_problem);
   out.set_matched_device(provenance.matched_device);
   for (const std::string& note : provenance.notes) out.add_notes(note);
+  if (provenance.regret_bound) {
+    v1::RegretBound& bound = *out.mutable_regret_bound();
+    bound.set_regret(provenance.regret_bound->regret);
+    bound.set_pairs(static_cast<int32_t>(provenance.regret_bound->pairs));
+    bound.set_how(provenance.regret_bound->how);
+  }
   return out;
 }
 
@@ -199,6 +205,11 @@ Provenance FromProto(const v1::Provenance& provenance, absl::string_view path,
   out.matched_problem = provenance.matched_problem();
   out.matched_device = provenance.matched_device();
   out.notes.assign(provenance.notes().begin(), provenance.notes().end());
+  if (provenance.has_regret_bound()) {
+    const v1::RegretBound& bound = provenance.regret_bound();
+    out.regret_bound = {
+        .regret = bound.regret(), .pairs = bound.pairs(), .how = bound.how()};
+  }
   return out;
 }
 

@@ -1,7 +1,7 @@
-# Packs NAME.tar.gz in FOLDER: bin/, lib/, share/hone/models, LICENSE, README.md.
-# The same files give the same bytes. lib/ holds libmicrohttpd, prometheus-cpp and
-# what they need, which have no complete static archives; everything else must be
-# in the binaries or on every node.
+# Packs NAME.tar.gz in FOLDER: bin/, lib/, share/, LICENSE, README.md. The same
+# files give the same bytes. lib/ holds libmicrohttpd, prometheus-cpp and what they
+# need, of which Debian has no complete archives; everything else must be in the
+# binaries or on every node.
 if(NOT STATIC)
   message(FATAL_ERROR
     "The bundle needs a build with -DHONE_STATIC=ON (the preset 'release'); "
@@ -37,8 +37,15 @@ foreach(library ${SHARED} ${travelling})
   execute_process(COMMAND ${READELF} -d ${library}
     OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "Library soname: \\[([^]]*)\\]" soname "${dynamic}")
+  set(soname ${CMAKE_MATCH_1})
   file(REAL_PATH ${library} file)
-  file(COPY_FILE ${file} ${stage}/lib/${CMAKE_MATCH_1})
+  file(COPY_FILE ${file} ${stage}/lib/${soname})
+  # Their licenses go with them.
+  execute_process(COMMAND dpkg-query -S "*/${soname}"
+    OUTPUT_VARIABLE owner COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "^[^:]+" package "${owner}")
+  file(COPY /usr/share/doc/${package}/copyright
+    DESTINATION ${stage}/share/doc/${package})
 endforeach()
 file(GLOB models ${ROOT}/service/models/*.json ${ROOT}/service/models/README.md)
 file(COPY ${models} DESTINATION ${stage}/share/hone/models)

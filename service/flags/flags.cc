@@ -68,11 +68,17 @@ void FlagSet::Int(std::string name, std::string help, int64_t* target,
       std::move(env));
 }
 
-void FlagSet::Switch(std::string name, std::string help, bool* target) {
-  Add(std::move(name), "", std::move(help), [target](absl::string_view text) {
-    if (!absl::SimpleAtob(text, target)) return Legal("must be true or false");
-    return absl::OkStatus();
-  });
+void FlagSet::Switch(std::string name, std::string help, bool* target,
+                     std::string env) {
+  Add(
+      std::move(name), "", std::move(help),
+      [target](absl::string_view text) {
+        if (!absl::SimpleAtob(text, target)) {
+          return Legal("must be true or false");
+        }
+        return absl::OkStatus();
+      },
+      std::move(env));
 }
 
 void FlagSet::Duration(std::string name, std::string help,

@@ -34,7 +34,8 @@ class FlagSet {
                std::vector<std::string>* target);
   void Int(std::string name, std::string help, int64_t* target, int64_t low,
            int64_t high, std::string env = "");
-  void Switch(std::string name, std::string help, bool* target);
+  void Switch(std::string name, std::string help, bool* target,
+              std::string env = "");
   // "90s", "5m", "1h30m".
   void Duration(std::string name, std::string help, absl::Duration* target,
                 absl::Duration low, absl::Duration high);

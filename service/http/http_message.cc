@@ -53,17 +53,6 @@ bool IsIpAddress(absl::string_view host) {
          inet_pton(AF_INET6, text.c_str(), bytes) == 1;
 }
 
-bool IsLoopback(absl::string_view host) {
-  if (absl::EqualsIgnoreCase(host, "localhost")) return true;
-  const std::string text(host);
-  in_addr v4{};
-  if (inet_pton(AF_INET, text.c_str(), &v4) == 1)
-    return ntohl(v4.s_addr) >> 24 == 127;
-  in6_addr v6{};
-  return inet_pton(AF_INET6, text.c_str(), &v6) == 1 &&
-         IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 // "host", "host:port", "[v6]" and "[v6]:port" in their two parts; false when
 // it is none of them.
 bool SplitHost(absl::string_view text, absl::string_view& host,
@@ -122,6 +111,17 @@ absl::StatusOr<HttpRequest> ParseTarget(absl::string_view target) {
   return request;
 }
 
+bool IsLoopbackHost(absl::string_view host) {
+  if (absl::EqualsIgnoreCase(host, "localhost")) return true;
+  const std::string text(host);
+  in_addr v4{};
+  if (inet_pton(AF_INET, text.c_str(), &v4) == 1)
+    return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6{};
+  return inet_pton(AF_INET6, text.c_str(), &v6) == 1 &&
+         IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 absl::StatusOr<HttpAddress> ParseHttpAddress(absl::string_view listen,
                                              bool insecure) {
   absl::string_view host;
@@ -135,7 +135,7 @@ absl::StatusOr<HttpAddress> ParseHttpAddress(absl::string_view listen,
                      "\"; it must be host:port or [v6]:port with a port from 0 "
                      "to 65535"));
   }
-  if (!insecure && !IsLoopback(host)) {
+  if (!insecure && !IsLoopbackHost(host)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--http is \"", listen,
         "\", which other machines can reach, and honed would neither encrypt "
@@ -154,9 +154,9 @@ bool IsOurHost(absl::string_view host_header, absl::string_view listen_host,
       (!port.empty() && !absl::SimpleAtoi(port, &number))) {
     return false;
   }
-  if (IsLoopback(host) || absl::EqualsIgnoreCase(host, listen_host))
+  if (IsLoopbackHost(host) || absl::EqualsIgnoreCase(host, listen_host))
     return true;
-  if (IsLoopback(listen_host)) return false;
+  if (IsLoopbackHost(listen_host)) return false;
   return IsIpAddress(host) ||
          (!hostname.empty() && absl::EqualsIgnoreCase(host, hostname));
 }

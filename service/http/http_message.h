@@ -56,6 +56,9 @@ struct HttpAddress {
 absl::StatusOr<HttpAddress> ParseHttpAddress(absl::string_view listen,
                                              bool insecure);
 
+// "localhost" or an address of the loopback interface, without brackets.
+bool IsLoopbackHost(absl::string_view host);
+
 // Whether a request with this Host header is meant for a server that listens
 // on `listen_host`. A page whose name was made to point here (DNS rebinding)
 // has another name: only localhost, loopback addresses, `listen_host`, and,

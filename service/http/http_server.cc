@@ -179,9 +179,13 @@ struct HttpServer::Running {
         !IsOurHost(Header(connection, "Host"), listen_host, hostname)) {
       return HttpError(
           403, "Host",
-          absl::StrCat("must be localhost, a loopback address or ", listen_host,
-                       ", with any port; this page is not for "
-                       "other names"));
+          absl::StrCat("must be localhost or a loopback address",
+                       IsLoopbackHost(listen_host)
+                           ? ""
+                           : absl::StrCat(", ", listen_host,
+                                          ", this machine's name or an address "
+                                          "of it"),
+                       "; by other names, pages elsewhere could read this"));
     }
     if (method != "GET" && method != "HEAD") {
       return HttpError(405, "method",

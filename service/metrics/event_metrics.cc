@@ -31,7 +31,6 @@ constexpr const char* kCodeNames[] = {"OK",
                                       "UNAVAILABLE",
                                       "DATA_LOSS",
                                       "UNAUTHENTICATED"};
-constexpr const char* kKindNames[] = {"tune", "audit"};
 constexpr const char* kEndNames[] = {"succeeded", "fresh", "failed",
                                      "cancelled"};
 // What a compile can come to; see CompiledCandidate.
@@ -103,8 +102,8 @@ void EventMetrics::OnRpc(size_t method, int code, absl::Duration took) {
   entry.duration.Observe(took);
 }
 
-void EventMetrics::OnJobEnd(bool audit, JobEnd end, absl::Duration ran) {
-  Jobs& jobs = jobs_[audit ? 1 : 0];
+void EventMetrics::OnJobEnd(JobKind kind, JobEnd end, absl::Duration ran) {
+  Jobs& jobs = jobs_[static_cast<size_t>(kind)];
   Increment(jobs.ends[static_cast<size_t>(end)]);
   if (end != JobEnd::kFresh && ran > absl::ZeroDuration())
     jobs.duration.Observe(ran);
@@ -181,20 +180,22 @@ void EventMetrics::CollectRpcs(MetricFamilies& families) const {
 void EventMetrics::CollectTuning(MetricFamilies& families) const {
   prometheus::MetricFamily ends{
       "hone_tunes_total",
-      "Tunes and audits that ended; fresh: a table that was there answered.",
+      "Jobs that ended; fresh: a table that was there answered.",
       MetricType::Counter,
       {}};
   prometheus::MetricFamily duration{
       "hone_tune_duration_seconds",
-      "Run time of tunes and audits that measured, without their wait.",
+      "Run time of jobs that measured, without their wait.",
       MetricType::Histogram,
       {}};
-  for (size_t kind = 0; kind < kKinds; ++kind) {
+  for (const JobKind kind : kJobKinds) {
+    const Jobs& jobs = jobs_[static_cast<size_t>(kind)];
+    const std::string name(ToString(kind));
     for (size_t end = 0; end < kEnds; ++end) {
-      AddValue(ends, {{"kind", kKindNames[kind]}, {"state", kEndNames[end]}},
-               Value(jobs_[kind].ends[end]));
+      AddValue(ends, {{"kind", name}, {"state", kEndNames[end]}},
+               Value(jobs.ends[end]));
     }
-    AddHistogram(duration, {{"kind", kKindNames[kind]}}, jobs_[kind].duration);
+    AddHistogram(duration, {{"kind", name}}, jobs.duration);
   }
   families.push_back(std::move(ends));
   families.push_back(std::move(duration));

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "service/convert/answer.h"
+#include "service/convert/job_kind.h"
 #include "service/metrics/duration_histogram.h"
 #include "service/metrics/families.h"
 #include "tuner/trial.h"
@@ -44,7 +45,7 @@ class EventMetrics {
 
   // `ran` counts only for jobs that measured: neither fresh ones nor those
   // cancelled while they waited, which give 0.
-  void OnJobEnd(bool audit, JobEnd end, absl::Duration ran);
+  void OnJobEnd(JobKind kind, JobEnd end, absl::Duration ran);
   void OnTrial(Outcome outcome);
   // `outcome` as in CompiledCandidate. `took` counts unless it was a hit.
   void OnCompile(Outcome outcome, CacheUse cache, absl::Duration took);
@@ -56,7 +57,7 @@ class EventMetrics {
  private:
   static constexpr size_t kMatches = 5;
   static constexpr size_t kCodes = 17;
-  static constexpr size_t kKinds = 2;
+  static constexpr size_t kKinds = kJobKinds.size();
   static constexpr size_t kEnds = 4;
   static constexpr size_t kOutcomes = 13;
   using Count = std::atomic<int64_t>;

@@ -15,9 +15,9 @@ namespace {
 
 using ::prometheus::MetricType;
 
-constexpr SessionPhase kPhases[] = {SessionPhase::kPrepare, SessionPhase::kRace,
-                                    SessionPhase::kConfirm,
-                                    SessionPhase::kAudit};
+constexpr SessionPhase kPhases[] = {
+    SessionPhase::kPrepare, SessionPhase::kRace, SessionPhase::kConfirm,
+    SessionPhase::kAudit, SessionPhase::kRecheck};
 
 // Bytes of the database with its write-ahead log.
 double DatabaseBytes(const std::string& path) {
@@ -35,22 +35,24 @@ double DatabaseBytes(const std::string& path) {
 
 void MetricsPage::CollectQueue(MetricFamilies& families) const {
   const QueueReading queue = sources_.queue();
-  AddGauge(families, "hone_tune_queue_length", "Tunes and audits that wait.",
+  AddGauge(families, "hone_tune_queue_length", "Jobs that wait.",
            static_cast<double>(queue.queued));
   AddGauge(families, "hone_tune_queue_limit",
-           "Tunes and audits that may wait; more are refused.",
+           "Jobs that may wait; more are refused.",
            static_cast<double>(queue.limit));
   prometheus::MetricFamily& running =
       AddFamily(families, "hone_tune_running",
                 "1 for the kind and phase of the job that runs, else 0.",
                 MetricType::Gauge);
-  for (const bool audit : {false, true}) {
+  for (const JobKind kind : kJobKinds) {
     for (const SessionPhase phase : kPhases) {
-      if (!audit && phase == SessionPhase::kAudit) continue;
-      const bool now = queue.running && queue.running->audit == audit &&
+      if (kind != JobKind::kAudit && phase == SessionPhase::kAudit) continue;
+      if ((kind == JobKind::kRecheck) != (phase == SessionPhase::kRecheck))
+        continue;
+      const bool now = queue.running && queue.running->kind == kind &&
                        queue.running->progress.phase == phase;
       AddValue(running,
-               {{"kind", audit ? "audit" : "tune"},
+               {{"kind", std::string(ToString(kind))},
                 {"phase", std::string(ToString(phase))}},
                now ? 1 : 0);
     }

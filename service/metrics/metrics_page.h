@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kernels/config/device_spec.h"
+#include "service/convert/job_kind.h"
 #include "service/metrics/event_metrics.h"
 #include "service/metrics/gpu_monitor.h"
 #include "tuner/executor.h"
@@ -24,7 +25,7 @@ namespace hone {
 // The tuning queue as it is now.
 struct QueueReading {
   struct Running {
-    bool audit = false;
+    JobKind kind = JobKind::kTune;
     SessionProgress progress;
   };
   int64_t queued = 0;

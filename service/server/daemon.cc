@@ -14,11 +14,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "grpc/health/v1/health.pb.h"
 #include "kernels/codegen/codegen.h"
 #include "kernels/config/status_macros.h"
 #include "service/convert/errors.h"
+#include "service/convert/uuid.h"
 #include "service/metrics/rpc_meter.h"
 #include "service/paths/paths.h"
 #include "service/web/web_routes.h"
@@ -125,15 +127,24 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
     daemon->auditor_ = std::make_unique<AuditRunner>(
         daemon->store_.get(), backend.executor.get(), daemon->compiler_.get(),
         daemon->uncached_.get(), log);
+    daemon->rechecker_ = std::make_unique<RecheckRunner>(
+        daemon->store_.get(), daemon->tables_.get(), backend.executor.get(),
+        daemon->compiler_.get(), log,
+        [daemon = daemon.get()](const TuneRequest& request) {
+          // A detached job needs no caller.
+          return daemon->jobs_->Submit(request).status();
+        });
   }
   daemon->jobs_ = std::make_unique<TuneJobs>(
       [runner = daemon->runner_.get(), auditor = daemon->auditor_.get(),
-       can_tune = backend.can_tune](
+       rechecker = daemon->rechecker_.get(), can_tune = backend.can_tune](
           const TuneRequest& request,
           const std::function<void(const SessionProgress&)>& progress,
           const std::function<bool()>& is_cancelled)
           -> absl::StatusOr<TuneOutcome> {
         if (runner == nullptr) return can_tune;
+        if (request.recheck)
+          return rechecker->Run(request, progress, is_cancelled);
         return request.audit ? auditor->Run(request, progress, is_cancelled)
                              : runner->Run(request, progress, is_cancelled);
       },
@@ -141,10 +152,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                         .on_end = [metrics](const TuneSnapshot& job) {
                           CountJob(job, *metrics);
                         }});
+  daemon->traffic_ = std::make_unique<TrafficKeeper>(daemon->store_.get(),
+                                                     daemon->tables_.get(), log,
+                                                     TrafficKeeper::Options());
   daemon->service_ = std::make_unique<TuningServiceImpl>(
       TuningServiceImpl::Parts{.store = daemon->store_.get(),
                                .tables = daemon->tables_.get(),
                                .jobs = daemon->jobs_.get(),
+                               .traffic = daemon->traffic_.get(),
                                .log = log,
                                .metrics = metrics,
                                .device = backend.device,
@@ -152,15 +167,22 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                                .source_closure = closure,
                                .version = HONE_VERSION,
                                .import_key_pem = options.import_key_pem});
-  daemon->studies_ = std::make_unique<StudyServiceImpl>(
-      StudyServiceImpl::Parts{.store = daemon->store_.get(), .log = log});
+  daemon->studies_ = std::make_unique<StudyServiceImpl>(StudyServiceImpl::Parts{
+      .store = daemon->store_.get(),
+      .log = log,
+      .on_measuring = [jobs = daemon->jobs_.get()] { jobs->MakeWay(); }});
   daemon->MakeMetricsPage(options.database);
 
   HONE_RETURN_IF_ERROR(daemon->ServeHttp(
       options,
       WebRoutes({.store = daemon->store_.get(),
                  .device = backend.device,
-                 .can_tune = can_tune,
+                 .can_tune = daemon->CanTune(),
+                 .health =
+                     [executor = backend.executor.get()] {
+                       return executor == nullptr ? ExecutorHealth()
+                                                  : executor->health();
+                     },
                  .jobs = [jobs = daemon->jobs_.get()] { return jobs->List(); },
                  .source_closure = closure,
                  .version = HONE_VERSION})));
@@ -200,6 +222,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
                               v1::StudyService::service_full_name()}) {
     daemon->server_->GetHealthCheckService()->SetServingStatus(service, true);
   }
+  if (options.idle_tune && backend.can_tune.ok()) {
+    daemon->idle_ = std::make_unique<IdleTuner>(
+        daemon->jobs_.get(), daemon->traffic_.get(), *backend.device,
+        daemon->CanTune(), log,
+        IdleTuner::Options{.after = options.idle_after});
+  }
   log->Info(
       "serving",
       {{"address", LogText(daemon->address_)},
@@ -207,8 +235,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options,
        {"database", LogText(options.database)},
        {"device", LogText(backend.device ? backend.device->name : "none")},
        {"can_tune", Json{backend.can_tune.ok()}},
+       {"idle_tune", Json{daemon->idle_ != nullptr}},
        {"unavailable", LogText(backend.can_tune.message())},
        {"version", LogText(HONE_VERSION)}});
+  if (options.recheck && daemon->CanTune()().ok()) daemon->RecheckAfterChange();
   return daemon;
 }
 
@@ -220,6 +250,7 @@ absl::Status Daemon::ServeHttp(const DaemonOptions& options,
                           .content_type = MetricsPage::kContentType,
                           .body = metrics_page_->Render()};
                     }});
+  // Its three handlers at once leave one of the store's four readers to tunes.
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options.http, options.insecure, std::move(routes));
   if (absl::IsUnavailable(http.status()) && options.http_may_be_taken) {
@@ -231,12 +262,29 @@ absl::Status Daemon::ServeHttp(const DaemonOptions& options,
   return absl::OkStatus();
 }
 
+void Daemon::RecheckAfterChange() {
+  const std::vector<std::string> differences =
+      UncheckedDifferences(*tables_->Newest(), *device_.device);
+  if (differences.empty()) return;
+  TuneRequest request;
+  request.request_id = NewUuid();
+  request.budget = kRecheckBudget;
+  request.detached = true;
+  request.recheck.emplace().changed_only = true;
+  const absl::Status queued = jobs_->Submit(request).status();
+  log_->Info("recheck_queued",
+             {{"tune_id", LogText(request.request_id)},
+              {"differences", LogText(absl::StrJoin(differences, "; "))},
+              {"status", LogText(absl::StatusCodeToString(queued.code()))}});
+}
+
 Daemon::~Daemon() { Drain(); }
 
 void Daemon::Drain(absl::Duration grace) {
   if (!server_) return;
   log_->Info("draining");
   server_->GetHealthCheckService()->SetServingStatus(false);
+  idle_ = nullptr;
   jobs_->Drain();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();

@@ -21,9 +21,12 @@
 #include "service/metrics/metrics_page.h"
 #include "service/server/audit_runner.h"
 #include "service/server/device_backend.h"
+#include "service/server/idle_tuner.h"
 #include "service/server/log.h"
+#include "service/server/recheck_runner.h"
 #include "service/server/study_service.h"
 #include "service/server/table_cache.h"
+#include "service/server/traffic_keeper.h"
 #include "service/server/tune_jobs.h"
 #include "service/server/tune_runner.h"
 #include "service/server/tuning_service.h"
@@ -48,6 +51,13 @@ struct DaemonOptions {
   // See TuningServiceImpl::Parts.
   std::string import_key_pem;
   int max_queued = 64;
+  // Whether to recheck the tables at once when the device's driver, VBIOS,
+  // power limit or another soft field is not the one that they were measured
+  // with.
+  bool recheck = true;
+  // Tune by traffic and misses once no tune was asked for in `idle_after`.
+  bool idle_tune = false;
+  absl::Duration idle_after = absl::Seconds(60);
 };
 
 // Whether honed may listen there: the address is well formed and, unless
@@ -91,6 +101,9 @@ class Daemon {
   // The page over what honed holds, once that is made.
   void MakeMetricsPage(const std::string& database);
 
+  // Queues a recheck when the tables were measured on another device state.
+  void RecheckAfterChange();
+
   DeviceBackend device_;
   Logger* const log_;
   std::unique_ptr<EventMetrics> metrics_;
@@ -104,7 +117,11 @@ class Daemon {
   std::unique_ptr<MeteredCompiler> uncached_;
   std::unique_ptr<TuneRunner> runner_;
   std::unique_ptr<AuditRunner> auditor_;
+  std::unique_ptr<RecheckRunner> rechecker_;
   std::unique_ptr<TuneJobs> jobs_;
+  std::unique_ptr<TrafficKeeper> traffic_;
+  // Null unless asked for.
+  std::unique_ptr<IdleTuner> idle_;
   std::unique_ptr<TuningServiceImpl> service_;
   std::unique_ptr<StudyServiceImpl> studies_;
   std::unique_ptr<MetricsPage> metrics_page_;

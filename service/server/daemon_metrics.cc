@@ -47,7 +47,9 @@ std::vector<std::string> MeteredMethods() {
 }
 
 void CountJob(const TuneSnapshot& job, EventMetrics& metrics) {
-  metrics.OnJobEnd(job.audit, EndOf(job),
+  // Honed's own tune that made way or found the device in use failed nobody.
+  if (job.idle && !job.error.ok()) return;
+  metrics.OnJobEnd(job.kind, EndOf(job),
                    job.started == absl::InfinitePast()
                        ? absl::ZeroDuration()
                        : job.ended - job.started);
@@ -64,7 +66,7 @@ void Daemon::MakeMetricsPage(const std::string& database) {
     out.queued = static_cast<int64_t>(state.queued);
     out.limit = static_cast<int64_t>(state.max_queued);
     if (state.running)
-      out.running = {state.running->audit, state.running->progress};
+      out.running = {state.running->kind, state.running->progress};
     return out;
   };
   sources.tables = [tables = tables_.get()] {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
 #include "service/convert/errors.h"
@@ -17,6 +16,8 @@ namespace {
 
 // log2 of the largest distance to a neighbour.
 constexpr double kMaxDistance = 2.0;
+// A table that is left out is answered by so many others, at most.
+constexpr size_t kPairsOfATable = 4;
 
 std::string OwnKey(const Problem& problem, const DeviceSpec& device) {
   return absl::StrCat(problem.ToString(), "|", device.ClassText());
@@ -34,6 +35,25 @@ double Distance(const LayerConfig& a, const LayerConfig& b) {
   return std::sqrt(n * n + k * k);
 }
 
+std::string NeighbourKey(const DispatchTable& table) {
+  return absl::StrCat(TypesKey(table.problem), "|", table.device.ClassText());
+}
+
+std::string SiblingKey(const DeviceSpec& device) {
+  return absl::StrCat(device.modelled(), "|", device.sm_arch);
+}
+
+RegretBound ToRegretBound(const TransferBound& bound,
+                          absl::string_view differs) {
+  return {
+      bound.regret, bound.pairs,
+      absl::StrCat("leaving tuned tables out in turn: ",
+                   static_cast<int>(100 * kTransferQuantile), " % of ",
+                   bound.keys, " M where kernels tuned for another ", differs,
+                   " were measured, in ", bound.pairs, " pairs of tables; at ",
+                   bound.unmeasured, " M they were not")};
+}
+
 bool AllLegal(const DispatchTable& table, const Problem& problem,
               const DeviceSpec& device) {
   if (table.entries.empty()) return false;
@@ -41,24 +61,6 @@ bool AllLegal(const DispatchTable& table, const Problem& problem,
                      [&](const TableEntry& entry) {
                        return !CheckConfig(problem, device, entry.config);
                      });
-}
-
-// "driver 580.65 here, 570.12 measured", one a field.
-std::vector<std::string> SoftDifferences(const DeviceSpec& here,
-                                         const DeviceSpec& measured) {
-  std::vector<std::string> differences;
-  const std::vector<std::string> a = absl::StrSplit(here.SoftText(), ',');
-  const std::vector<std::string> b = absl::StrSplit(measured.SoftText(), ',');
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (a[i] == b[i]) continue;
-    const std::pair<std::string, std::string> ours =
-        absl::StrSplit(a[i], absl::MaxSplits('=', 1));
-    const std::pair<std::string, std::string> theirs =
-        absl::StrSplit(b[i], absl::MaxSplits('=', 1));
-    differences.push_back(absl::StrCat(ours.first, " ", ours.second, " here, ",
-                                       theirs.second, " measured"));
-  }
-  return differences;
 }
 
 }  // namespace
@@ -80,7 +82,8 @@ absl::Status CheckHasKernel(const Problem& problem, const DeviceSpec& device) {
 }
 
 LookupIndex::LookupIndex(std::vector<StoredTable> tables, int64_t revision,
-                         std::string source_closure)
+                         std::string source_closure,
+                         std::vector<TrialTimes> times)
     : tables_(std::move(tables)),
       revision_(revision),
       source_closure_(std::move(source_closure)) {
@@ -90,6 +93,114 @@ LookupIndex::LookupIndex(std::vector<StoredTable> tables, int64_t revision,
     same_problem_[table.problem.ToString()].push_back(i);
     same_types_[TypesKey(table.problem)].push_back(i);
   }
+  times.resize(tables_.size());
+  FindBounds(times);
+}
+
+void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    // Times of older sources bound nothing of today's kernels.
+    bucket_bounds_.push_back(IsStale(tables_[i])
+                                 ? std::vector<BucketBound>()
+                                 : BucketBounds(tables_[i].table, times[i]));
+  }
+  absl::flat_hash_map<std::string, std::vector<Transfer>> neighbours;
+  absl::flat_hash_map<std::string, std::vector<Transfer>> siblings;
+  // Each tuned table is left out in turn, and answered by the nearest others.
+  using Others = std::vector<std::pair<double, const DispatchTable*>>;
+  const auto leave_out = [&](size_t out, Others others,
+                             std::vector<Transfer>& transfers) {
+    const DispatchTable& own = tables_[out].table;
+    std::stable_sort(
+        others.begin(), others.end(),
+        [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<const DispatchTable*> answering;
+    for (const auto& [distance, other] : others) {
+      if (answering.size() == kPairsOfATable) break;
+      if (other->protocol == own.protocol &&
+          AllLegal(*other, own.problem, own.device)) {
+        answering.push_back(other);
+      }
+    }
+    for (Transfer& transfer : TransfersOf(own, times[out], answering))
+      transfers.push_back(std::move(transfer));
+  };
+  for (const auto& [types, members] : same_types_) {
+    for (const size_t out : members) {
+      const DispatchTable& own = tables_[out].table;
+      const std::string device = own.device.ClassText();
+      Others others;
+      for (const size_t by : members) {
+        const DispatchTable& other = tables_[by].table;
+        const double distance =
+            Distance(own.problem.layer, other.problem.layer);
+        if (by != out && distance <= kMaxDistance &&
+            other.device.ClassText() == device) {
+          others.emplace_back(distance, &other);
+        }
+      }
+      leave_out(out, std::move(others), neighbours[NeighbourKey(own)]);
+    }
+  }
+  for (const auto& [problem, members] : same_problem_) {
+    for (const size_t out : members) {
+      const DeviceSpec& device = tables_[out].table.device;
+      const std::string key = SiblingKey(device);
+      Others others;
+      for (const size_t by : members) {
+        const DeviceSpec& other = tables_[by].table.device;
+        if (by != out && key == SiblingKey(other)) {
+          others.emplace_back(std::abs(other.sm_count - device.sm_count),
+                              &tables_[by].table);
+        }
+      }
+      leave_out(out, std::move(others), siblings[key]);
+    }
+  }
+  for (const auto& [key, transfers] : neighbours) {
+    if (const auto bound = BoundOf(transfers)) neighbour_bounds_[key] = *bound;
+  }
+  for (const auto& [key, transfers] : siblings) {
+    if (const auto bound = BoundOf(transfers)) sibling_bounds_[key] = *bound;
+  }
+}
+
+std::optional<RegretBound> LookupIndex::BoundAt(const Found& found,
+                                                int64_t m) const {
+  switch (found.match) {
+    case MatchKind::kExact:
+    case MatchKind::kBucket: {
+      const BucketBound* bound = FindBound(
+          bucket_bounds_[static_cast<size_t>(found.stored - tables_.data())],
+          m);
+      if (bound == nullptr) return std::nullopt;
+      return RegretBound{
+          bound->regret, 0,
+          bound->below == bound->above
+              ? absl::StrCat("measured at this M, against the fastest at the "
+                             "ladder point before")
+              : absl::StrCat(
+                    "if the kernel takes no longer here than at the slower of ",
+                    bound->below, " and ", bound->above,
+                    ", where it was measured, and no kernel less than the "
+                    "fastest at the ladder point before")};
+    }
+    case MatchKind::kNeighbour: {
+      const auto bound =
+          neighbour_bounds_.find(NeighbourKey(found.stored->table));
+      if (bound == neighbour_bounds_.end()) return std::nullopt;
+      return ToRegretBound(bound->second, "N and K");
+    }
+    case MatchKind::kSiblingDevice: {
+      const auto bound =
+          sibling_bounds_.find(SiblingKey(found.stored->table.device));
+      if (bound == sibling_bounds_.end()) return std::nullopt;
+      return ToRegretBound(bound->second, "device");
+    }
+    case MatchKind::kHeuristic:
+      break;
+  }
+  return std::nullopt;
 }
 
 bool LookupIndex::IsStale(const StoredTable& stored) const {
@@ -137,6 +248,14 @@ const StoredTable* LookupIndex::FindSibling(const Problem& problem,
   return best;
 }
 
+const StoredTable* LookupIndex::Own(const Problem& problem,
+                                    const DeviceSpec& device) const {
+  const auto own = own_.find(OwnKey(problem, device));
+  if (own == own_.end()) return nullptr;
+  const StoredTable& stored = tables_[own->second];
+  return AllLegal(stored.table, problem, device) ? &stored : nullptr;
+}
+
 absl::StatusOr<LookupIndex::Found> LookupIndex::Find(
     const Problem& problem, const DeviceSpec& device) const {
   HONE_RETURN_IF_ERROR(CheckHasKernel(problem, device));
@@ -151,9 +270,11 @@ absl::StatusOr<LookupIndex::Found> LookupIndex::Find(
             "the kernels' sources changed since this table was tuned; tune "
             "again");
       }
+      const bool kept = std::count(stored.kept_in.begin(), stored.kept_in.end(),
+                                   device.SoftText()) > 0;
       for (std::string& difference :
            SoftDifferences(device, stored.table.device)) {
-        found.notes.push_back(std::move(difference));
+        if (!kept) found.notes.push_back(std::move(difference));
       }
       return found;
     }
@@ -228,6 +349,7 @@ absl::StatusOr<TableAnswer> LookupIndex::GetTable(
   HONE_ASSIGN_OR_RETURN(const Found found, Find(problem, device));
   TableAnswer answer;
   answer.provenance = Describe(found, device);
+  answer.provenance.regret_bound = BoundAt(found, 0);
   if (found.stored == nullptr) {
     answer.table = Defaults(problem, device);
     return answer;
@@ -250,6 +372,7 @@ absl::StatusOr<ConfigAnswer> LookupIndex::GetConfig(const Problem& problem,
                                                     int64_t m) const {
   HONE_ASSIGN_OR_RETURN(const Found found, Find(problem, device));
   Provenance provenance = Describe(found, device);
+  provenance.regret_bound = BoundAt(found, m);
   if (found.stored == nullptr) {
     const DispatchTable table = Defaults(problem, device);
     return AnswerAt({table, std::move(provenance)}, m);

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "kernels/config/device_spec.h"
 #include "kernels/config/problem.h"
 #include "service/convert/answer.h"
+#include "tuner/regret_bound.h"
 
 namespace hone {
 
@@ -37,13 +39,19 @@ namespace hone {
 class LookupIndex {
  public:
   // `tables` are the answering tables of one revision; `source_closure` is
-  // that of this binary's kernels (SourceClosureHash()).
+  // that of this binary's kernels (SourceClosureHash()). `times`, parallel to
+  // the tables, are what trials say of each one's problem and device
+  // (Store::TimesOf()): from them come the bounds of regret.
   LookupIndex(std::vector<StoredTable> tables, int64_t revision,
-              std::string source_closure);
+              std::string source_closure, std::vector<TrialTimes> times = {});
 
   int64_t revision() const { return revision_; }
   const std::vector<StoredTable>& tables() const { return tables_; }
   bool IsStale(const StoredTable& stored) const;
+  // The problem's own table on this device class, stale or not; null when there
+  // is none whose configs are legal.
+  const StoredTable* Own(const Problem& problem,
+                         const DeviceSpec& device) const;
 
   // `m` ≥ 1. Unimplemented or InvalidArgument, with a reason, when Hone has no
   // kernel for the problem on the device.
@@ -67,6 +75,9 @@ class LookupIndex {
   const StoredTable* FindSibling(const Problem& problem,
                                  const DeviceSpec& device) const;
   Provenance Describe(const Found& found, const DeviceSpec& device) const;
+  void FindBounds(const std::vector<TrialTimes>& times);
+  // What is known of the regret at one M, or with 0 at the table's own.
+  std::optional<RegretBound> BoundAt(const Found& found, int64_t m) const;
   // HeuristicTable(), which takes a millisecond, of the last few hundred asked
   // for.
   DispatchTable Defaults(const Problem& problem,
@@ -80,6 +91,13 @@ class LookupIndex {
   absl::flat_hash_map<std::string, size_t> own_;
   absl::flat_hash_map<std::string, std::vector<size_t>> same_problem_;
   absl::flat_hash_map<std::string, std::vector<size_t>> same_types_;
+
+  // Bounds of regret: of each table between its measured points; of neighbours,
+  // by device class and the problem without its N and K; of siblings, by device
+  // kind and architecture.
+  std::vector<std::vector<BucketBound>> bucket_bounds_;
+  absl::flat_hash_map<std::string, TransferBound> neighbour_bounds_;
+  absl::flat_hash_map<std::string, TransferBound> sibling_bounds_;
 
   // Of Defaults(); apart, so that an index can be moved.
   struct DefaultTables {

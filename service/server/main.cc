@@ -43,6 +43,7 @@ int Main(int argc, char** argv) {
   std::string import_key;
   int64_t compile_jobs = 0;
   int64_t max_queued = options.max_queued;
+  bool no_recheck = false;
   bool help = false;
   FlagSet flags;
   flags.String("listen", "ADDRESS",
@@ -79,6 +80,16 @@ int Main(int argc, char** argv) {
   flags.Int("compile-jobs", "compiles at once; 0 is one per core",
             &compile_jobs, 0, 1024);
   flags.Int("max-queued", "tunes that may wait", &max_queued, 1, 100000);
+  flags.Switch("no-recheck",
+               "do not recheck tables at start when driver, VBIOS or power "
+               "limit have changed",
+               &no_recheck);
+  flags.Switch("idle-tune",
+               "while no tune is asked for, tune what traffic and misses name; "
+               "yields to any request",
+               &options.idle_tune, "HONE_IDLE_TUNE");
+  flags.Duration("idle-after", "how long no tune must have been asked for",
+                 &options.idle_after, absl::Seconds(1), absl::Hours(24));
   flags.String("import-key", "FILE",
                "PEM public key that imported bundles must be signed by",
                &import_key);
@@ -142,6 +153,7 @@ int Main(int argc, char** argv) {
     options.import_key_pem = *std::move(key);
   }
   options.max_queued = static_cast<int>(max_queued);
+  options.recheck = !no_recheck;
   device.cache_folder = CubinFolder(cache);
   device.compile_jobs = static_cast<int>(compile_jobs);
 

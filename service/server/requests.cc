@@ -43,6 +43,8 @@ v1::TunePhase ToProto(SessionPhase phase) {
       return v1::TUNE_PHASE_DONE;
     case SessionPhase::kAudit:
       return v1::TUNE_PHASE_AUDIT;
+    case SessionPhase::kRecheck:
+      return v1::TUNE_PHASE_RECHECK;
   }
   return v1::TUNE_PHASE_UNSPECIFIED;
 }
@@ -63,16 +65,42 @@ v1::TuneState ToProto(TuneState state) {
   return v1::TUNE_STATE_UNSPECIFIED;
 }
 
-// What requests for tunes and audits have in common.
+// What requests for all jobs have in common.
 template <typename Request>
-void ReadShared(const Request& request, absl::Duration least_budget,
-                TuneRequest& out, FieldErrors& errors) {
+void ReadId(const Request& request, TuneRequest& out, FieldErrors& errors) {
   if (!IsUuid(request.request_id())) {
     errors.Add("request_id",
                "must be a UUID of 8-4-4-4-12 hex digits, fresh for each "
                "request");
   }
   out.request_id = absl::AsciiStrToLower(request.request_id());
+}
+
+template <typename Request>
+void ReadBudget(const Request& request, absl::Duration least_budget,
+                TuneRequest& out, FieldErrors& errors) {
+  if (request.has_budget()) out.budget = FromProtoDuration(request.budget());
+  if (out.budget < least_budget || out.budget > absl::Hours(24)) {
+    errors.Add("budget",
+               absl::StrCat("is ", absl::FormatDuration(out.budget),
+                            "; it must be between ",
+                            absl::FormatDuration(least_budget), " and 24h"));
+  }
+}
+
+void ReadProblem(const v1::Problem& message, TuneRequest& out,
+                 FieldErrors& errors) {
+  const absl::StatusOr<Problem> problem = ProblemFromProto(message);
+  for (const FieldViolation& violation : ViolationsOf(problem.status()))
+    errors.Add(violation.field, violation.description);
+  if (problem.ok()) out.problem = *problem;
+}
+
+// What requests for tunes and audits have in common.
+template <typename Request>
+void ReadShared(const Request& request, absl::Duration least_budget,
+                TuneRequest& out, FieldErrors& errors) {
+  ReadId(request, out, errors);
   out.ladder.assign(request.ladder().begin(), request.ladder().end());
   if (out.ladder.empty()) out.ladder = DefaultLadder();
   if (out.ladder.size() > kMaxLadder) {
@@ -93,17 +121,8 @@ void ReadShared(const Request& request, absl::Duration least_budget,
     errors.Add("max_kernels", absl::StrCat("is ", out.max_kernels,
                                            "; it must be between 2 and 512"));
   }
-  if (request.has_budget()) out.budget = FromProtoDuration(request.budget());
-  if (out.budget < least_budget || out.budget > absl::Hours(24)) {
-    errors.Add("budget",
-               absl::StrCat("is ", absl::FormatDuration(out.budget),
-                            "; it must be between ",
-                            absl::FormatDuration(least_budget), " and 24h"));
-  }
-  const absl::StatusOr<Problem> problem = ProblemFromProto(request.problem());
-  for (const FieldViolation& violation : ViolationsOf(problem.status()))
-    errors.Add(violation.field, violation.description);
-  if (problem.ok()) out.problem = *problem;
+  ReadBudget(request, least_budget, out, errors);
+  ReadProblem(request.problem(), out, errors);
 }
 
 }  // namespace
@@ -159,6 +178,28 @@ absl::StatusOr<TuneRequest> AuditRequestFromProto(
   } else {
     errors.Add("within", within.status().message());
   }
+  if (!errors.ok()) return errors.ToStatus();
+  return out;
+}
+
+absl::StatusOr<TuneRequest> RecheckRequestFromProto(
+    const v1::RecheckTablesRequest& request) {
+  FieldErrors errors;
+  TuneRequest out;
+  RecheckRequest& recheck = out.recheck.emplace();
+  out.budget = kRecheckBudget;
+  ReadId(request, out, errors);
+  ReadBudget(request, absl::Seconds(10), out, errors);
+  recheck.all = !request.has_problem();
+  if (!recheck.all) ReadProblem(request.problem(), out, errors);
+  if (request.keys() != 0) recheck.keys = request.keys();
+  if (recheck.keys < 1 || recheck.keys > 10000) {
+    errors.Add("keys", absl::StrCat("is ", recheck.keys,
+                                    "; it must be between 1 and 10000"));
+  }
+  if (request.seed() != 0) recheck.seed = request.seed();
+  recheck.report_only = request.report_only();
+  out.detached = request.detached();
   if (!errors.ok()) return errors.ToStatus();
   return out;
 }
@@ -255,11 +296,12 @@ v1::TuneProgress ToProto(const SessionProgress& progress, TuneState state) {
 v1::Tune ToProto(const TuneSnapshot& snapshot) {
   v1::Tune out;
   out.set_tune_id(snapshot.tune_id);
-  *out.mutable_problem() = ToProto(snapshot.problem);
+  if (snapshot.problem) *out.mutable_problem() = ToProto(*snapshot.problem);
   out.set_state(ToProto(snapshot.state));
   *out.mutable_progress() = ToProto(snapshot.progress, snapshot.state);
   out.set_callers(snapshot.callers);
   out.set_detached(snapshot.detached);
+  out.set_idle(snapshot.idle);
   out.set_error(std::string(snapshot.error.message()));
   const int64_t us = absl::ToUnixMicros(snapshot.submitted);
   out.mutable_submitted_at()->set_seconds(us / 1'000'000);

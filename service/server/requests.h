@@ -22,6 +22,9 @@ absl::StatusOr<TuneRequest> TuneRequestFromProto(
 absl::StatusOr<TuneRequest> AuditRequestFromProto(
     const v1::AuditLayerRequest& request);
 
+absl::StatusOr<TuneRequest> RecheckRequestFromProto(
+    const v1::RecheckTablesRequest& request);
+
 // M of a lookup, 1 to 2^30.
 absl::Status CheckM(int64_t m);
 

@@ -144,12 +144,14 @@ absl::Status StudyServiceImpl::Open(const v1::OpenStudyRequest& request,
 grpc::Status StudyServiceImpl::OpenStudy(grpc::ServerContext*,
                                          const v1::OpenStudyRequest* request,
                                          v1::OpenStudyResponse* response) {
+  parts_.on_measuring();
   return ToGrpcStatus(Open(*request, response));
 }
 
 grpc::Status StudyServiceImpl::Suggest(grpc::ServerContext*,
                                        const v1::SuggestRequest* request,
                                        v1::SuggestResponse* response) {
+  parts_.on_measuring();
   return ToGrpcStatus(With(request->study_id(),
                            [&](Live& live)
                                ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
@@ -201,6 +203,7 @@ absl::Status StudyServiceImpl::Take(const v1::ReportRequest& request,
 grpc::Status StudyServiceImpl::Report(grpc::ServerContext*,
                                       const v1::ReportRequest* request,
                                       v1::ReportResponse* response) {
+  parts_.on_measuring();
   return ToGrpcStatus(
       With(request->study_id(), [&](Live& live) ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return Take(*request, live, response);

@@ -33,6 +33,8 @@ class StudyServiceImpl final : public v1::StudyService::Service {
     std::function<absl::Time()> now = absl::Now;
     // More are ResourceExhausted.
     int64_t max_open = 64;
+    // Called when a study's caller measures: it may be on honed's own device.
+    std::function<void()> on_measuring = [] {};
   };
 
   // What `parts` points to must outlive the service.

@@ -29,8 +29,9 @@ absl::Status TableCache::Refresh() {
   if (revision > 0) {
     HONE_ASSIGN_OR_RETURN(tables, store_->Tables({.revision = revision}));
   }
-  auto index = std::make_shared<const LookupIndex>(std::move(tables), revision,
-                                                   source_closure_);
+  HONE_ASSIGN_OR_RETURN(std::vector<TrialTimes> times, store_->TimesOf(tables));
+  auto index = std::make_shared<const LookupIndex>(
+      std::move(tables), revision, source_closure_, std::move(times));
   absl::MutexLock lock(&mutex_);
   newest_ = std::move(index);
   pinned_.clear();
@@ -62,8 +63,10 @@ absl::StatusOr<std::shared_ptr<const LookupIndex>> TableCache::At(
                       "REVISION_NOT_FOUND");
   }
   if (!tables.ok()) return tables.status();
-  auto index = std::make_shared<const LookupIndex>(*std::move(tables), revision,
-                                                   source_closure_);
+  HONE_ASSIGN_OR_RETURN(std::vector<TrialTimes> times,
+                        store_->TimesOf(*tables));
+  auto index = std::make_shared<const LookupIndex>(
+      *std::move(tables), revision, source_closure_, std::move(times));
   absl::MutexLock lock(&mutex_);
   pinned_.push_front(index);
   if (pinned_.size() > kPinnedRevisions) pinned_.pop_back();

@@ -10,6 +10,20 @@
 #include "service/convert/errors.h"
 
 namespace hone {
+namespace {
+
+absl::Status Yielded() {
+  return WithReason(absl::CancelledError("honed's own tune made way for a "
+                                         "request; what it measured is kept"),
+                    "TUNE_YIELDED");
+}
+
+}  // namespace
+
+JobKind TuneRequest::kind() const {
+  if (audit) return JobKind::kAudit;
+  return recheck ? JobKind::kRecheck : JobKind::kTune;
+}
 
 std::string TuneRequest::Fingerprint() const {
   return absl::StrCat(
@@ -18,7 +32,12 @@ std::string TuneRequest::Fingerprint() const {
       retune,
       audit ? absl::StrCat("|audit|", audit->tunes, "|", audit->kernels, "|",
                            audit->seed, "|", audit->within.ToString())
-            : "");
+            : "",
+      recheck ? absl::StrCat("|recheck|", recheck->all, "|",
+                             recheck->changed_only, "|", recheck->keys, "|",
+                             recheck->seed, "|", recheck->report_only)
+              : "",
+      this_state_only ? "|this state" : "");
 }
 
 struct TuneJobs::Job {
@@ -46,13 +65,60 @@ struct TuneJobs::Job {
 };
 
 TuneJobs::TuneJobs(Runner runner, Options options)
-    : runner_(std::move(runner)), options_(std::move(options)) {
+    : runner_(std::move(runner)),
+      options_(std::move(options)),
+      busy_(options_.now()) {
   thread_ = std::thread([this] { Work(); });
 }
 
 TuneJobs::~TuneJobs() {
   Drain();
   thread_.join();
+}
+
+bool TuneJobs::Yields(const Job& job) {
+  // Its only caller is honed itself.
+  return job.request.idle && job.callers <= 1 && !job.detached;
+}
+
+absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::SubmitIdle(
+    const TuneRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  if (draining_ || running_ || !queue_.empty()) {
+    return absl::FailedPreconditionError("the device is not idle");
+  }
+  auto job = std::make_shared<Job>();
+  job->request = request;
+  job->request.idle = true;
+  job->fingerprint = request.Fingerprint();
+  job->submitted = options_.now();
+  job->callers = 1;
+  job->request_ids.push_back(request.request_id);
+  queue_.push_back(job);
+  seen_[request.request_id] = {job, job->fingerprint};
+  return absl::WrapUnique(new Caller(this, job, false));
+}
+
+void TuneJobs::MakeWayLocked() {
+  while (!queue_.empty() && Yields(*queue_.front()))
+    CancelLocked(*queue_.front(), Yielded());
+  if (running_ && Yields(*running_)) CancelLocked(*running_, Yielded());
+}
+
+void TuneJobs::MakeWay() {
+  absl::MutexLock lock(&mutex_);
+  MakeWayLocked();
+  busy_ = options_.now();
+}
+
+absl::Duration TuneJobs::IdleTime() const {
+  absl::MutexLock lock(&mutex_);
+  const auto busy = [](const std::shared_ptr<Job>& job) {
+    return job && !Yields(*job);
+  };
+  if (busy(running_) || std::any_of(queue_.begin(), queue_.end(), busy))
+    return absl::ZeroDuration();
+  return std::max(absl::ZeroDuration(), options_.now() - busy_);
 }
 
 absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::Submit(
@@ -100,6 +166,7 @@ absl::StatusOr<std::unique_ptr<TuneJobs::Caller>> TuneJobs::Submit(
     job->request = request;
     job->fingerprint = fingerprint;
     job->submitted = options_.now();
+    MakeWayLocked();
     queue_.push_back(job);
   }
   ++job->callers;
@@ -153,6 +220,7 @@ void TuneJobs::Work() {
 
 void TuneJobs::EndLocked(const std::shared_ptr<Job>& job) {
   ++job->version;
+  if (!Yields(*job)) busy_ = options_.now();
   job->ended_at = options_.now();
   if (options_.on_end) options_.on_end(SnapshotLocked(*job));
   ended_.push_front(job);
@@ -214,20 +282,21 @@ void TuneJobs::Drain() {
 TuneSnapshot TuneJobs::SnapshotLocked(const Job& job) const {
   TuneSnapshot out;
   out.tune_id = job.request.request_id;
-  out.problem = job.request.problem;
-  out.is_audit = job.request.audit.has_value();
+  if (!job.request.recheck || !job.request.recheck->all)
+    out.problem = job.request.problem;
   out.state = job.state;
   out.progress = job.progress;
-  out.callers = job.callers;
+  out.callers = std::max(0, job.callers - (job.request.idle ? 1 : 0));
   out.detached = job.detached;
+  out.idle = Yields(job);
   if (job.ended()) out.error = job.outcome.status();
   out.submitted = job.submitted;
   out.started = job.started_at;
   out.ended = job.ended_at;
-  out.audit = job.request.audit.has_value();
+  out.kind = job.request.kind();
   out.already_fresh = job.outcome.ok() && job.outcome->already_fresh;
   if (job.state == TuneState::kQueued) {
-    out.position = running_ ? 1 : 0;
+    out.position = running_ && !Yields(*running_) ? 1 : 0;
     for (const auto& other : queue_) {
       if (other.get() == &job) break;
       ++out.position;
@@ -265,6 +334,9 @@ void TuneJobs::Leave(const std::shared_ptr<Job>& job) {
                                       "the last caller left; what the tune "
                                       "measured is kept"),
                                   "TUNE_CANCELLED"));
+  } else if (job == running_ && Yields(*job) && !queue_.empty()) {
+    // It was somebody's for a while, and others came to wait.
+    CancelLocked(*job, Yielded());
   }
 }
 

@@ -1,8 +1,9 @@
-// The queue of tunes in front of one device.
+// The queue of tunes, audits and rechecks in front of one device.
 //
 // One job runs at a time. A request equal to a queued or running one joins it.
 // A job goes on while a caller is attached or one of its requests was detached;
-// when the last caller leaves it is cancelled.
+// when the last caller leaves it is cancelled. While nobody needs the device,
+// honed may run a job of its own, which makes way for any other at once.
 #ifndef HONE_SERVICE_SERVER_TUNE_JOBS_H_
 #define HONE_SERVICE_SERVER_TUNE_JOBS_H_
 
@@ -26,7 +27,9 @@
 #include "kernels/config/problem.h"
 #include "kernels/space/subspace.h"
 #include "service/convert/answer.h"
+#include "service/convert/job_kind.h"
 #include "tuner/audit_report.h"
+#include "tuner/recheck_report.h"
 #include "tuner/session.h"
 
 namespace hone {
@@ -39,6 +42,21 @@ struct AuditRequest {
   uint64_t seed = 1;
 };
 
+// What makes a job a recheck (tuner/recheck.h).
+struct RecheckRequest {
+  // Of all tables, not of the request's problem.
+  bool all = true;
+  // Only tables that were measured on the device in another state and not
+  // kept since, and imported ones that are not verified.
+  bool changed_only = false;
+  // Of tables that do not wait to be verified, at most.
+  int64_t keys = 60;
+  uint64_t seed = 1;
+  // Keeps, verifies and retunes nothing.
+  bool report_only = false;
+};
+inline constexpr absl::Duration kRecheckBudget = absl::Seconds(300);
+
 struct TuneRequest {
   // A UUID in lower case.
   std::string request_id;
@@ -50,9 +68,17 @@ struct TuneRequest {
   absl::Duration budget = absl::Seconds(120);
   bool retune = false;
   bool detached = false;
+  // Honed's own, see TuneJobs::SubmitIdle().
+  bool idle = false;
   // Set: an audit of the problem instead of a tune.
   std::optional<AuditRequest> audit;
+  // Set: a recheck instead.
+  std::optional<RecheckRequest> recheck;
+  // Trials of the device in another state (driver, VBIOS, power limit, ...) are
+  // not reused.
+  bool this_state_only = false;
 
+  JobKind kind() const;
   // All that decides the result; requests with the same are joined.
   std::string Fingerprint() const;
 };
@@ -67,6 +93,8 @@ struct TuneOutcome {
   absl::Duration elapsed;
   // Of an audit, which has nothing else.
   std::optional<AuditReport> audit;
+  // Of a recheck, likewise.
+  std::optional<RecheckReport> recheck;
 };
 
 enum class TuneState : uint8_t {
@@ -80,12 +108,14 @@ enum class TuneState : uint8_t {
 // One job as it is now.
 struct TuneSnapshot {
   std::string tune_id;
-  Problem problem;
-  bool is_audit = false;
+  // None for a recheck of many.
+  std::optional<Problem> problem;
   TuneState state = TuneState::kQueued;
   SessionProgress progress;
   int callers = 0;
   bool detached = false;
+  // Honed's own, and nobody else waits for it.
+  bool idle = false;
   // Why it failed or was cancelled.
   absl::Status error;
   absl::Time submitted;
@@ -95,8 +125,7 @@ struct TuneSnapshot {
   absl::Time ended = absl::InfinitePast();
   // Jobs ahead while queued.
   int position = 0;
-  // Whether it is an audit.
-  bool audit = false;
+  JobKind kind = JobKind::kTune;
   // Whether a table that was there answered it.
   bool already_fresh = false;
 };
@@ -140,6 +169,17 @@ class TuneJobs {
   // once Drain() was called.
   absl::StatusOr<std::unique_ptr<Caller>> Submit(const TuneRequest& request);
 
+  // Starts a job of honed's own. It ends as Cancelled (TUNE_YIELDED) as soon as
+  // another request is queued; one that equals it joins it, and then it is that
+  // request's. FailedPrecondition when the device is not idle.
+  absl::StatusOr<std::unique_ptr<Caller>> SubmitIdle(
+      const TuneRequest& request);
+  // Somebody uses the device without a job: ends honed's own.
+  void MakeWay();
+  // How long nobody needed the device: since the last job that was not honed's
+  // own, or MakeWay(). Zero while one is queued or running.
+  absl::Duration IdleTime() const;
+
   // False when it had ended. NotFound: no such tune.
   absl::StatusOr<bool> Cancel(absl::string_view tune_id);
 
@@ -154,6 +194,9 @@ class TuneJobs {
  private:
   struct Job;
   void Work();
+  // Whether a job makes way for others.
+  static bool Yields(const Job& job);
+  void MakeWayLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(Job& job, absl::Status why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const std::shared_ptr<Job>& job)
@@ -166,6 +209,8 @@ class TuneJobs {
   const Options options_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  // When somebody last needed the device.
+  absl::Time busy_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<Job>> queue_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Job> running_ ABSL_GUARDED_BY(mutex_);
   // Newest first.

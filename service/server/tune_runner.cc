@@ -17,14 +17,6 @@ SessionStatus StatusOf(const absl::Status& status) {
                                    : SessionStatus::kFailed;
 }
 
-// Says which of the reasons it is that a device cannot be measured.
-absl::Status WithDeviceReason(const absl::Status& status,
-                              const Executor& executor) {
-  if (!absl::IsUnavailable(status)) return status;
-  if (!executor.Usable().ok()) return WithReason(status, "DEVICE_QUARANTINED");
-  return WithRetry(WithReason(status, "DEVICE_DISTURBED"), absl::Minutes(1));
-}
-
 bool HasEvidence(const DispatchTable& table, int64_t m) {
   const TableEntry* entry = table.Find(m);
   return entry != nullptr &&
@@ -42,6 +34,13 @@ int64_t DistinctKernels(const DispatchTable& table) {
 }
 
 }  // namespace
+
+absl::Status WithDeviceReason(const absl::Status& status,
+                              const Executor& executor) {
+  if (!absl::IsUnavailable(status)) return status;
+  if (!executor.Usable().ok()) return WithReason(status, "DEVICE_QUARANTINED");
+  return WithRetry(WithReason(status, "DEVICE_DISTURBED"), absl::Minutes(1));
+}
 
 TuneRunner::TuneRunner(Store* store, TableCache* tables, Executor* executor,
                        CandidateCompiler* compiler, Logger* log,
@@ -113,11 +112,14 @@ absl::StatusOr<TuneOutcome> TuneRunner::Run(
   options.max_table_kernels = request.max_table_kernels;
   options.budget = request.budget;
   if (stored.ok()) options.incumbent = stored->table;
+  // Another process on the device is to be left alone, not waited for.
+  if (request.idle) options.race.max_disturbed = 0;
 
   std::set<std::string> aliased;
   SessionHooks hooks;
   hooks.known_trials = [&] {
-    return store_->KnownTrials(request.problem, device, protocol);
+    return store_->KnownTrials(request.problem, device, protocol,
+                               request.this_state_only);
   };
   hooks.record_trial = [&](const Trial& trial) -> absl::Status {
     const CompileInfo& compile = trial.compile;

@@ -18,6 +18,11 @@
 
 namespace hone {
 
+// An Unavailable that says which of the reasons it is that the device cannot be
+// measured; other statuses as they are.
+absl::Status WithDeviceReason(const absl::Status& status,
+                              const Executor& executor);
+
 // Not thread-safe: TuneJobs runs one job at a time. Everything must outlive
 // it.
 class TuneRunner {

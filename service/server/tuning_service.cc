@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "db/bundle.h"
 #include "kernels/config/status_macros.h"
@@ -13,14 +14,19 @@
 #include "service/convert/config_convert.h"
 #include "service/convert/enum_convert.h"
 #include "service/convert/grpc_status.h"
+#include "service/convert/recheck_convert.h"
 #include "service/convert/table_convert.h"
 #include "service/server/lookup.h"
 #include "service/server/requests.h"
+#include "service/server/traffic_requests.h"
 
 namespace hone {
 namespace {
 
 constexpr size_t kExportChunk = 256 << 10;
+// A page of traffic ends after so many M, which keeps it below the 4 MB that
+// gRPC's clients accept.
+constexpr size_t kMostPoints = 65'536;
 // How often a handler that waits looks whether its caller is still there.
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
 // Progress goes out at most this often.
@@ -70,6 +76,9 @@ grpc::Status TuningServiceImpl::GetConfig(grpc::ServerContext*,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const ConfigAnswer answer,
                           index->GetConfig(problem, device, request->m()));
+    // What an older revision lacks is no reason to tune.
+    if (request->revision() == 0)
+      parts_.traffic->CountLookup(problem, device, answer.provenance);
     parts_.metrics->OnLookup(answer.provenance.match, absl::Now() - start);
     *response = ToProto(answer);
     return absl::OkStatus();
@@ -89,6 +98,8 @@ grpc::Status TuningServiceImpl::GetTable(grpc::ServerContext*,
                           parts_.tables->At(request->revision()));
     HONE_ASSIGN_OR_RETURN(const TableAnswer answer,
                           index->GetTable(problem, device));
+    if (request->revision() == 0)
+      parts_.traffic->CountLookup(problem, device, answer.provenance);
     parts_.metrics->OnLookup(answer.provenance.match, absl::Now() - start);
     *response = ToProto(answer);
     return absl::OkStatus();
@@ -128,7 +139,8 @@ absl::StatusOr<TuneOutcome> TuningServiceImpl::Follow(
     grpc::ServerWriter<Response>* writer) {
   HONE_ASSIGN_OR_RETURN(const TuneRequest tune, request);
   HONE_RETURN_IF_ERROR(parts_.can_tune());
-  HONE_RETURN_IF_ERROR(CheckHasKernel(tune.problem, *parts_.device));
+  if (!tune.recheck || !tune.recheck->all)
+    HONE_RETURN_IF_ERROR(CheckHasKernel(tune.problem, *parts_.device));
   const absl::Cleanup leave = [this] { --tune_callers_; };
   if (++tune_callers_ > parts_.max_tune_callers) {
     return WithReason(WithRetry(absl::ResourceExhaustedError(absl::StrCat(
@@ -192,6 +204,21 @@ grpc::Status TuningServiceImpl::AuditLayer(
         Follow(context, AuditRequestFromProto(*request), writer));
     v1::AuditLayerResponse message;
     *message.mutable_result() = ToProto(*outcome.audit);
+    writer->Write(message);
+    return absl::OkStatus();
+  }());
+}
+
+grpc::Status TuningServiceImpl::RecheckTables(
+    grpc::ServerContext* context, const v1::RecheckTablesRequest* request,
+    grpc::ServerWriter<v1::RecheckTablesResponse>* writer) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(
+        const TuneOutcome outcome,
+        Follow(context, RecheckRequestFromProto(*request), writer));
+    v1::RecheckTablesResponse message;
+    *message.mutable_result() = ToProto(*outcome.recheck);
+    message.mutable_result()->set_report_only(request->report_only());
     writer->Write(message);
     return absl::OkStatus();
   }());
@@ -294,6 +321,54 @@ grpc::Status TuningServiceImpl::Import(
     grpc::ServerContext*, grpc::ServerReader<v1::ImportRequest>* reader,
     v1::ImportResponse* response) {
   return ToGrpcStatus(ReadBundle(reader, response));
+}
+
+grpc::Status TuningServiceImpl::ReportTraffic(
+    grpc::ServerContext*, const v1::ReportTrafficRequest* request,
+    v1::ReportTrafficResponse* response) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(const DeviceSpec device,
+                          DeviceOf(request->has_device(), request->device()));
+    HONE_ASSIGN_OR_RETURN(const std::vector<TrafficCount> counts,
+                          TrafficFromProto(*request, device));
+    const absl::StatusOr<bool> counted = parts_.traffic->Report(
+        absl::AsciiStrToLower(request->report_id()), counts);
+    if (absl::IsAlreadyExists(counted.status())) {
+      FieldErrors errors;
+      errors.Add("report_id",
+                 "was used for another report; it must be a fresh UUID");
+      return WithReason(errors.ToStatus(), "REPORT_ID_REUSED");
+    }
+    if (!counted.ok()) return counted.status();
+    response->set_counted(*counted);
+    return absl::OkStatus();
+  }());
+}
+
+grpc::Status TuningServiceImpl::ListTraffic(
+    grpc::ServerContext*, const v1::ListTrafficRequest* request,
+    v1::ListTrafficResponse* response) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(const int64_t size, PageSize(request->page_size()));
+    // The last id of the page before.
+    HONE_ASSIGN_OR_RETURN(const PagePosition after,
+                          ParsePageToken("traffic", request->page_token()));
+    HONE_ASSIGN_OR_RETURN(const std::vector<TrafficView> views,
+                          parts_.traffic->View());
+    int64_t last = 0;
+    size_t points = 0;
+    for (const TrafficView& view : views) {
+      if (view.stored.id <= after.offset) continue;
+      if (response->problems_size() == size || points > kMostPoints) {
+        response->set_next_page_token(MakePageToken("traffic", {0, last}));
+        break;
+      }
+      *response->add_problems() = ToProto(view);
+      last = view.stored.id;
+      points += view.traffic.calls.size();
+    }
+    return absl::OkStatus();
+  }());
 }
 
 v1::Device TuningServiceImpl::DeviceMessage() const {

@@ -15,6 +15,7 @@
 #include "service/metrics/event_metrics.h"
 #include "service/server/log.h"
 #include "service/server/table_cache.h"
+#include "service/server/traffic_keeper.h"
 #include "service/server/tune_jobs.h"
 
 namespace hone {
@@ -26,6 +27,7 @@ class TuningServiceImpl final : public v1::TuningService::Service {
     Store* store = nullptr;
     TableCache* tables = nullptr;
     TuneJobs* jobs = nullptr;
+    TrafficKeeper* traffic = nullptr;
     Logger* log = nullptr;
     EventMetrics* metrics = nullptr;
     std::optional<DeviceSpec> device;
@@ -58,6 +60,9 @@ class TuningServiceImpl final : public v1::TuningService::Service {
   grpc::Status AuditLayer(
       grpc::ServerContext* context, const v1::AuditLayerRequest* request,
       grpc::ServerWriter<v1::AuditLayerResponse>* writer) override;
+  grpc::Status RecheckTables(
+      grpc::ServerContext* context, const v1::RecheckTablesRequest* request,
+      grpc::ServerWriter<v1::RecheckTablesResponse>* writer) override;
   grpc::Status CancelTune(grpc::ServerContext* context,
                           const v1::CancelTuneRequest* request,
                           v1::CancelTuneResponse* response) override;
@@ -70,6 +75,12 @@ class TuningServiceImpl final : public v1::TuningService::Service {
   grpc::Status Import(grpc::ServerContext* context,
                       grpc::ServerReader<v1::ImportRequest>* reader,
                       v1::ImportResponse* response) override;
+  grpc::Status ReportTraffic(grpc::ServerContext* context,
+                             const v1::ReportTrafficRequest* request,
+                             v1::ReportTrafficResponse* response) override;
+  grpc::Status ListTraffic(grpc::ServerContext* context,
+                           const v1::ListTrafficRequest* request,
+                           v1::ListTrafficResponse* response) override;
   grpc::Status ListDevices(grpc::ServerContext* context,
                            const v1::ListDevicesRequest* request,
                            v1::ListDevicesResponse* response) override;
@@ -80,8 +91,8 @@ class TuningServiceImpl final : public v1::TuningService::Service {
  private:
   absl::StatusOr<DeviceSpec> DeviceOf(bool given,
                                       const v1::DeviceSpec& device) const;
-  // Runs a tune or an audit as a job and streams how it goes. The last event,
-  // with the result, is left to the caller.
+  // Runs a tune, audit or recheck as a job and streams how it goes. The last
+  // event, with the result, is left to the caller.
   template <typename Response>
   absl::StatusOr<TuneOutcome> Follow(grpc::ServerContext* context,
                                      const absl::StatusOr<TuneRequest>& request,

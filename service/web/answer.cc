@@ -64,7 +64,7 @@ absl::Status FieldNotFound(absl::string_view field, absl::string_view message) {
 }
 
 HttpResponse ErrorAnswer(const absl::Status& status) {
-  const std::optional<absl::Cord> field = status.GetPayload(kFieldPayload);
+  const auto field = status.GetPayload(kFieldPayload);
   return HttpError(HttpStatusOf(status), field ? std::string(*field) : "",
                    status.message());
 }
@@ -88,45 +88,48 @@ absl::StatusOr<QueryFields> QueryFields::Of(
   return fields;
 }
 
-absl::StatusOr<std::string> QueryFields::Text(absl::string_view name) const {
+const std::string* QueryFields::Find(absl::string_view name) const {
   for (const auto& [field, value] : fields_) {
-    if (field == name && !value.empty()) return value;
+    if (field == name) return &value;
   }
-  return FieldError(name, "is missing");
+  return nullptr;
+}
+
+absl::StatusOr<std::string> QueryFields::Text(absl::string_view name) const {
+  const std::string* text = Find(name);
+  if (text == nullptr || text->empty()) return FieldError(name, "is missing");
+  return *text;
 }
 
 absl::StatusOr<std::string> QueryFields::Hash(absl::string_view name) const {
   const auto is_hex = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   };
-  absl::StatusOr<std::string> text = Text(name);
-  if (!text.ok() || text->size() != 64 ||
+  const std::string* text = Find(name);
+  if (text == nullptr || text->size() != 64 ||
       !std::all_of(text->begin(), text->end(), is_hex)) {
     return FieldError(
         name,
-        absl::StrCat("must be 64 hex digits in lower case, "
-                     "as /api/v1/",
+        absl::StrCat("must be 64 hex digits in lower case, as /api/v1/",
                      name == "class" ? "classes" : "problems", " lists them"));
   }
-  return text;
+  return *text;
 }
 
 absl::StatusOr<std::optional<int64_t>> QueryFields::Int(absl::string_view name,
                                                         int64_t low,
                                                         int64_t high) const {
-  for (const auto& [field, value] : fields_) {
-    if (field != name) continue;
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(value, &number) || number < low || number > high) {
-      return FieldError(
-          name,
-          high == std::numeric_limits<int64_t>::max()
-              ? absl::StrCat("must be an integer of at least ", low)
-              : absl::StrCat("must be an integer from ", low, " to ", high));
-    }
-    return number;
+  const std::string* text = Find(name);
+  if (text == nullptr) return std::nullopt;
+  int64_t number = 0;
+  if (!absl::SimpleAtoi(*text, &number) || number < low || number > high) {
+    return FieldError(
+        name,
+        high == std::numeric_limits<int64_t>::max()
+            ? absl::StrCat("must be an integer of at least ", low)
+            : absl::StrCat("must be an integer from ", low, " to ", high));
   }
-  return std::nullopt;
+  return number;
 }
 
 absl::StatusOr<DeviceSpec> DeviceOfClass(const WebParts& parts,
@@ -204,16 +207,18 @@ void WriteDevice(JsonWriter& json, absl::string_view key,
       .Field("modelled", device.modelled())
       .Field("sm_arch", device.sm_arch)
       .Field("sm_count", device.sm_count)
-      .Field("l2_bytes", device.l2_bytes)
+      .FieldOrNull("l2_bytes", device.l2_bytes)
       .Field("driver", device.driver)
       .Field("vbios", device.vbios)
-      .Field("power_limit_w", static_cast<double>(device.power_limit_mw) / 1e3)
+      .FieldOrNull("power_limit_w",
+                   static_cast<double>(device.power_limit_mw) / 1e3)
       .Field("ecc", device.ecc)
-      .Field("memory_bytes", device.memory_bytes)
-      .Field("memory_gbps", device.memory_gbps)
-      .Field("peak_tflops", device.peak_tflops)
-      .Field("mma_sync_tflops", device.mma_sync_tflops)
-      .Field("max_clock_mhz", static_cast<double>(device.max_clock_khz) / 1e3)
+      .FieldOrNull("memory_bytes", device.memory_bytes)
+      .FieldOrNull("memory_gbps", device.memory_gbps)
+      .FieldOrNull("peak_tflops", device.peak_tflops)
+      .FieldOrNull("mma_sync_tflops", device.mma_sync_tflops)
+      .FieldOrNull("max_clock_mhz",
+                   static_cast<double>(device.max_clock_khz) / 1e3)
       .EndObject();
 }
 

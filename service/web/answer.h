@@ -21,6 +21,7 @@
 #include "service/http/http_message.h"
 #include "service/server/tune_jobs.h"
 #include "service/web/json_writer.h"
+#include "tuner/executor.h"
 
 namespace hone {
 
@@ -31,6 +32,7 @@ struct WebParts {
   std::optional<DeviceSpec> device;
   // Whether tunes can run now; Unavailable when the device is in quarantine.
   std::function<absl::Status()> can_tune;
+  std::function<ExecutorHealth()> health = [] { return ExecutorHealth(); };
   // Newest first.
   std::function<std::vector<TuneSnapshot>()> jobs;
   std::string source_closure;
@@ -66,6 +68,8 @@ class QueryFields {
                                              int64_t low, int64_t high) const;
 
  private:
+  // Null when it is missing.
+  const std::string* Find(absl::string_view name) const;
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 

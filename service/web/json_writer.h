@@ -38,7 +38,8 @@ class JsonWriter {
   }
   JsonWriter& Null() { return Raw("null"); }
   // 0 stands for a number that is missing.
-  JsonWriter& ValueOrNull(int64_t value) {
+  template <typename T>
+  JsonWriter& ValueOrNull(T value) {
     return value == 0 ? Null() : Value(value);
   }
 
@@ -46,7 +47,8 @@ class JsonWriter {
   JsonWriter& Field(absl::string_view key, const T& value) {
     return Key(key).Value(value);
   }
-  JsonWriter& FieldOrNull(absl::string_view key, int64_t value) {
+  template <typename T>
+  JsonWriter& FieldOrNull(absl::string_view key, T value) {
     return Key(key).ValueOrNull(value);
   }
   JsonWriter& Column(absl::string_view key, const std::vector<int64_t>& values);

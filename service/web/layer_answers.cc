@@ -185,8 +185,17 @@ absl::StatusOr<HttpResponse> TableAnswerOf(const WebParts& parts,
       .Key("entries")
       .BeginArray();
   for (const TableEntry& entry : table.entries) WriteEntry(json, entry);
-  // What fewer kernels would cost is told to whoever tuned, and not stored.
-  json.EndArray().Key("trade_off").BeginArray().EndArray().EndObject();
+  json.EndArray().Key("trade_off").BeginArray();
+  for (const TradeOffPoint& point : table.trade_off) {
+    json.BeginObject()
+        .Field("kernels", point.kernels)
+        .Field("worst_regret", point.worst_regret)
+        .Field("mean_regret", point.mean_regret)
+        .Field("compile_ms", point.compile_ms)
+        .Field("proven", point.proven)
+        .EndObject();
+  }
+  json.EndArray().EndObject();
   return JsonAnswer(std::move(json));
 }
 

@@ -27,10 +27,11 @@ void WriteJob(JsonWriter& json, const TuneSnapshot& job) {
   const SessionProgress& progress = job.progress;
   json.BeginObject()
       .Field("id", job.tune_id)
-      .Field("kind", job.is_audit ? "audit" : "tune")
-      .Field("problem", job.problem.Hash())
-      .Field("problem_text", job.problem.ToString())
-      .Field("label", ProblemLabel(job.problem))
+      .Field("kind", ToString(job.kind))
+      // A recheck of all tables is of no one problem.
+      .Field("problem", job.problem ? job.problem->Hash() : "")
+      .Field("problem_text", job.problem ? job.problem->ToString() : "")
+      .Field("label", job.problem ? ProblemLabel(*job.problem) : "all tables")
       .Field("state", StateText(job.state))
       .Field("phase", ToString(progress.phase))
       .Field("done", progress.done)
@@ -64,8 +65,8 @@ void WriteClass(JsonWriter& json, const BrowsedClass& browsed) {
         .Field("uuid", device.uuid)
         .Field("driver", device.driver)
         .Field("vbios", device.vbios)
-        .Field("power_limit_w",
-               static_cast<double>(device.power_limit_mw) / 1e3)
+        .FieldOrNull("power_limit_w",
+                     static_cast<double>(device.power_limit_mw) / 1e3)
         .EndObject();
   }
   json.EndArray()
@@ -99,12 +100,16 @@ absl::StatusOr<HttpResponse> StatusAnswer(const WebParts& parts,
     json.Key("device").Null();
   }
   const bool quarantined = absl::IsUnavailable(can_tune);
+  const ExecutorHealth health = parts.health();
   json.Key("health")
       .BeginObject()
       .Field("state", !parts.device ? "no device"
                       : quarantined ? "quarantined"
                                     : "ok")
       .Field("detail", can_tune.message())
+      .Field("workers_started", health.workers_started)
+      .Field("workers_lost", health.workers_lost)
+      .Field("sentinel_failures", health.sentinel_failures)
       .EndObject();
   json.Key("jobs").BeginArray();
   for (const TuneSnapshot& job : parts.jobs()) WriteJob(json, job);

@@ -8,9 +8,16 @@
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
 #include "service/web/answers.h"
+#include "tuner/statistics.h"
 
 namespace hone {
 namespace {
+
+// As the evidence of tables.
+constexpr double kIntervalAlpha = 0.05;
+
+// What a page can draw; it bounds the memory of an answer to some 100 MB.
+constexpr int64_t kMaxTrials = 200'000;
 
 // What serves one M, or would.
 struct Best {
@@ -103,7 +110,8 @@ absl::StatusOr<HttpResponse> TrialsAnswer(const WebParts& parts,
         }
         HONE_ASSIGN_OR_RETURN(device, DeviceOfClass(parts, store, class_hash));
         HONE_ASSIGN_OR_RETURN(problem, ProblemOf(store, problem_hash));
-        HONE_ASSIGN_OR_RETURN(trials, store.Trials(problem_hash, class_hash));
+        HONE_ASSIGN_OR_RETURN(
+            trials, store.Trials(problem_hash, class_hash, kMaxTrials));
         HONE_ASSIGN_OR_RETURN(tables, store.Tables(class_hash, problem_hash));
         return absl::OkStatus();
       }));
@@ -126,6 +134,7 @@ absl::StatusOr<HttpResponse> TrialsAnswer(const WebParts& parts,
       .Field("class", class_hash)
       .Field("protocol", trials.protocol.ToString())
       .Field("other_protocols", trials.others)
+      .Field("older_trials", trials.older)
       .Field("modelled", device.modelled())
       .Column("configs", trials.configs)
       .Column("outcomes", trials.outcomes)
@@ -170,6 +179,9 @@ absl::StatusOr<HttpResponse> TrialAnswer(const WebParts& parts,
       }));
   const Trial& trial = browsed.trial;
   const CompileInfo& compile = trial.compile;
+  // Its bounds are infinite, and so null, without enough samples.
+  const MedianInterval interval =
+      FixedMedianInterval(Durations(trial.samples), kIntervalAlpha);
   JsonWriter json;
   json.BeginObject().Field("id", *id);
   WriteProblem(json, trial.problem);
@@ -183,6 +195,8 @@ absl::StatusOr<HttpResponse> TrialAnswer(const WebParts& parts,
       .Field("relative_norm", trial.error.relative_norm)
       .Field("worst_ratio", trial.error.worst_ratio)
       .FieldOrNull("median_ns", trial.median_ns)
+      .Field("low_ns", interval.low)
+      .Field("high_ns", interval.high)
       .Field("session", trial.session_id)
       .Field("unix_us", trial.unix_us);
   WriteDevice(json, "device", browsed.device);

@@ -32,7 +32,7 @@ export function startMock(port = 0) {
       case 'coverage': return cls && mock.coverage(cls);
       case 'sessions': return cls && mock.sessions(cls);
       case 'noise': return mock.noise.get(query.get('class'));
-      case 'regressions': return cls && mock.regressions(cls);
+      case 'regressions': return mock.regressions.get(query.get('class'));
       default: return undefined;
     }
   };

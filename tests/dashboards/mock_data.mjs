@@ -310,17 +310,19 @@ export function makeMock() {
     const {trials} = cls.held.get(one.problem);
     const failed = {};
     for (const outcome of trials.trials.outcome) {
-      if (outcome > 0) failed[outcomes[outcome]] = (failed[outcomes[outcome]] ?? 0) + 1;
+      if (outcome > 0 && outcomes[outcome] !== 'screened_out') failed[outcomes[outcome]] = (failed[outcomes[outcome]] ?? 0) + 1;
     }
     return {id: sha(one.problem).slice(0, 36), problem: one.problem, label: one.label,
       status: ['finished', 'finished', 'interrupted', 'running', 'failed'][i % 5],
       detail: i % 5 === 4 ? 'the worker was lost three times in a row' : '',
       started_us: startUs + (20 - i) * 600_000_000,
       finished_us: i % 5 === 3 ? 0 : startUs + (20 - i) * 600_000_000 + 214_000_000,
-      trials: one.trials, measured: trials.trials.outcome.filter((o) => o === 0).length, failed};
+      trials: one.trials,
+      screened_out: trials.trials.outcome.filter((o) => outcomes[o] === 'screened_out').length,
+      measured: trials.trials.outcome.filter((o) => o === 0).length, failed};
   });
 
-  const regressions = (cls) => {
+  const changes = (cls) => {
     const rows = [];
     for (const {table, trials} of cls.held.values()) {
       if (!table || rows.length > 60) continue;
@@ -340,6 +342,8 @@ export function makeMock() {
     return {versions: [{id: 1, driver: '580.159.04', nvrtc: '13.0', from_us: startUs},
       {id: 2, driver: '590.12.01', nvrtc: '13.1', from_us: startUs + 9e11}], rows};
   };
+
+  const regressions = new Map([...byClass].map(([id, cls]) => [id, changes(cls)]));
 
   const started = Date.now();
   const status = () => {

@@ -115,7 +115,7 @@ TEST_F(BrowseTest, SaysWhatIsNotThere) {
   EXPECT_THAT(*Ask([](const StoreSnapshot& s) { return s.Problems("x"); }),
               IsEmpty());
   EXPECT_THAT(
-      Ask([](const StoreSnapshot& s) { return s.Trials("x", "y"); })->id,
+      Ask([](const StoreSnapshot& s) { return s.Trials("x", "y", 1000); })->id,
       IsEmpty());
   EXPECT_THAT(
       *Ask([](const StoreSnapshot& s) { return s.Repeats("x", 10, 10); }),
@@ -163,18 +163,18 @@ TEST_F(BrowseTest, TrialsAreColumns) {
   const int64_t second = Record(other);
   const int64_t third = Record(Failed(1, Outcome::kWrongResult));
   Record(Measured(1, 100, 8), OtherDevice());
-  const auto trials =
-      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
   ASSERT_TRUE(trials.ok()) << trials.status();
-  EXPECT_THAT(trials->id, ElementsAre(third, first, second));
-  EXPECT_THAT(trials->m, ElementsAre(1, 16, 16));
-  EXPECT_THAT(trials->median_ns, ElementsAre(0, 112, 502));
-  EXPECT_THAT(trials->samples, ElementsAre(0, 25, 5));
+  EXPECT_THAT(trials->id, ElementsAre(first, second, third));
+  EXPECT_THAT(trials->m, ElementsAre(16, 16, 1));
+  EXPECT_THAT(trials->median_ns, ElementsAre(112, 502, 0));
+  EXPECT_THAT(trials->samples, ElementsAre(25, 5, 0));
   // The 8th of 25 from either end; 5 are too few.
-  EXPECT_THAT(trials->low_ns, ElementsAre(0, 107, 0));
-  EXPECT_THAT(trials->high_ns, ElementsAre(0, 117, 0));
-  EXPECT_THAT(trials->clock_khz, ElementsAre(0, 1980000, 0));
-  EXPECT_EQ(trials->unix_us[2], 77);
+  EXPECT_THAT(trials->low_ns, ElementsAre(107, 0, 0));
+  EXPECT_THAT(trials->high_ns, ElementsAre(117, 0, 0));
+  EXPECT_THAT(trials->clock_khz, ElementsAre(1980000, 0, 0));
+  EXPECT_EQ(trials->unix_us[1], 77);
   const auto text = [](const std::vector<std::string>& texts,
                        const std::vector<int64_t>& column) {
     std::vector<std::string> out;
@@ -182,16 +182,50 @@ TEST_F(BrowseTest, TrialsAreColumns) {
     return out;
   };
   EXPECT_THAT(text(trials->outcomes, trials->outcome),
-              ElementsAre("wrong_result", "measured", "measured"));
+              ElementsAre("measured", "measured", "wrong_result"));
   EXPECT_THAT(text(trials->sessions, trials->session),
-              ElementsAre("session-1", "session-1", "session-2"));
+              ElementsAre("session-1", "session-2", "session-1"));
   EXPECT_THAT(text(trials->configs, trials->config),
               ElementsAre(testing::TestTrial().config.ToString(),
-                          testing::TestTrial().config.ToString(),
-                          other.config.ToString()));
+                          other.config.ToString(),
+                          testing::TestTrial().config.ToString()));
   EXPECT_EQ(trials->configs.size(), 2u);
   EXPECT_EQ(trials->protocol, Protocol());
   EXPECT_EQ(trials->others, 0);
+}
+
+// A layer's few trials among many others are found by the index, and come in
+// the same order.
+TEST_F(BrowseTest, FewTrialsAmongManyComeInOrder) {
+  std::vector<int64_t> ids = {Record(Measured(64, 100, 8))};
+  Trial other = Measured(1, 100, 8);
+  other.problem = TestProblem(1024, 512);
+  ASSERT_TRUE(store_
+                  ->RecordTrials(TestDevice(), Protocol(),
+                                 std::vector<Trial>(100, other))
+                  .ok());
+  ids.push_back(Record(Measured(16, 200, 8)));
+  ids.push_back(Record(Measured(64, 300, 8)));
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
+  EXPECT_EQ(trials->id, ids);
+  EXPECT_THAT(trials->m, ElementsAre(64, 16, 64));
+  EXPECT_THAT(trials->median_ns, ElementsAre(104, 204, 304));
+}
+
+TEST_F(BrowseTest, TheNewestTrialsAreWithinTheLimit) {
+  std::vector<int64_t> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(Record(Measured(5 - i, 100, 8)));
+  const auto newest = [this](int64_t limit) {
+    const auto trials = Ask([limit](const StoreSnapshot& s) {
+      return s.Trials(kProblem, kClass, limit);
+    });
+    EXPECT_EQ(trials->older + std::ssize(trials->id), 5);
+    return trials->id;
+  };
+  EXPECT_EQ(newest(5), ids);
+  EXPECT_THAT(newest(2), ElementsAre(ids[3], ids[4]));
+  EXPECT_THAT(newest(1), ElementsAre(ids[4]));
 }
 
 // Times by different methods must not stand side by side.
@@ -201,8 +235,8 @@ TEST_F(BrowseTest, TrialsAreOfTheNewestProtocol) {
   Record(Measured(1, 100, 8));
   Record(Measured(2, 100, 8));
   const int64_t newest = Record(Measured(1, 90, 8), TestDevice(), warm);
-  const auto trials =
-      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
   EXPECT_THAT(trials->id, ElementsAre(newest));
   EXPECT_EQ(trials->protocol, warm);
   EXPECT_EQ(trials->others, 2);
@@ -213,8 +247,8 @@ TEST_F(BrowseTest, IntervalsAreThoseOfFixedSamples) {
   for (const int64_t count : {1, 5, 6, 12, 30, 31, 200}) {
     Record(Measured(count, 1000, count));
   }
-  const auto trials =
-      Ask([](const StoreSnapshot& s) { return s.Trials(kProblem, kClass); });
+  const auto trials = Ask(
+      [](const StoreSnapshot& s) { return s.Trials(kProblem, kClass, 1000); });
   ASSERT_EQ(trials->id.size(), 7u);
   for (size_t i = 0; i < trials->id.size(); ++i) {
     std::vector<double> values;
@@ -353,7 +387,7 @@ TEST_F(BrowseTest, RepeatsAreOfOneConfigMAndProtocol) {
   EXPECT_NE(after.device_row, before.device_row);
 }
 
-TEST_F(BrowseTest, TheVersionFollowsTrialsAndTables) {
+TEST_F(BrowseTest, TheVersionFollowsTrialsTablesAndRechecks) {
   std::vector<std::string> versions;
   const auto see = [&] {
     versions.push_back(
@@ -370,7 +404,17 @@ TEST_F(BrowseTest, TheVersionFollowsTrialsAndTables) {
   const auto tables = Ask([](const StoreSnapshot& store) {
     return store.Tables(kClass, TestProblem(1024, 512).Hash());
   });
-  ASSERT_TRUE(store_->MarkVerified(tables->front().id, 2).ok());
+  RecheckRecord recheck;
+  recheck.session_id = "recheck";
+  recheck.device = TestDevice();
+  recheck.unix_us = 2;
+  recheck.keys = 1;
+  recheck.regret_limit = 0.01;
+  recheck.tables = {{.table_id = tables->front().id,
+                     .keys = 1,
+                     .median_regret = 0,
+                     .verdict = RecheckVerdict::kVerified}};
+  ASSERT_TRUE(store_->RecordRecheck(recheck).ok());
   see();
   std::sort(versions.begin(), versions.end());
   EXPECT_EQ(std::unique(versions.begin(), versions.end()), versions.end());
@@ -385,14 +429,14 @@ TEST_F(BrowseTest, SeesOneSnapshot) {
   Record(Measured(1, 100, 8));
   const absl::Status status =
       store_->Browse([&](const StoreSnapshot& store) -> absl::Status {
-        EXPECT_EQ(store.Trials(kProblem, kClass)->id.size(), 1u);
+        EXPECT_EQ(store.Trials(kProblem, kClass, 1000)->id.size(), 1u);
         Record(Measured(2, 100, 8));
-        EXPECT_EQ(store.Trials(kProblem, kClass)->id.size(), 1u);
+        EXPECT_EQ(store.Trials(kProblem, kClass, 1000)->id.size(), 1u);
         return absl::OkStatus();
       });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(Ask([](const StoreSnapshot& s) {
-              return s.Trials(kProblem, kClass);
+              return s.Trials(kProblem, kClass, 1000);
             })->id.size(),
             2u);
 }

@@ -1,5 +1,6 @@
 // The tables that ship with Hone: they import into an empty store, come out
 // byte for byte, and name legal configs of the kernels of today.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/space/space.h"
 #include "tests/db/fixture.h"
+#include "tuner/regret_bound.h"
 
 namespace hone {
 namespace {
@@ -52,6 +54,76 @@ TEST_F(ShippedTablesTest, ImportAnswerAndExportAgain) {
     }
   }
   EXPECT_GE(bundles, 1);
+}
+
+// What tuner/regret_bound.h says of its assumptions.
+TEST_F(ShippedTablesTest, BoundsOfRegretRestOnAssumptionsThatNearlyHold) {
+  std::ifstream in(absl::StrCat(HONE_TABLES, "/h200.jsonl"), std::ios::binary);
+  const absl::StatusOr<Bundle> bundle =
+      ParseBundle(std::string((std::istreambuf_iterator<char>(in)), {}));
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  // How often a claim breaks beyond both intervals, and by how much at most.
+  struct Count {
+    int points = 0;
+    int broken = 0;
+    double worst = 1;
+    void Claim(int64_t low, int64_t high) {
+      ++points;
+      const double ratio = static_cast<double>(low) / static_cast<double>(high);
+      if (ratio > 1) ++broken;
+      worst = std::max(worst, ratio);
+    }
+  };
+  Count padding;  // time(c, M) <= time(c, next)
+  Count hump;     // time(c, M) <= the slower of its neighbours
+  Count best;     // best(M) >= the fastest from the ladder point before on
+  int bounded = 0;
+  int buckets = 0;
+  for (const DispatchTable& table : bundle->tables) {
+    std::map<int64_t, Evidence> by_m;
+    for (const TableEntry& entry : table.entries) {
+      const std::vector<Evidence>& at = entry.evidence;
+      for (size_t i = 0; i < at.size(); ++i) {
+        by_m[at[i].m] = at[i];
+        if (i + 1 < at.size()) padding.Claim(at[i].low_ns, at[i + 1].high_ns);
+        if (i == 0 || i + 1 == at.size()) continue;
+        hump.Claim(at[i].low_ns,
+                   std::max(at[i - 1].high_ns, at[i + 1].high_ns));
+      }
+    }
+    for (const auto& [m, evidence] : by_m) {
+      // Without what was measured at this M itself.
+      int64_t fastest = 0;
+      const auto ladder =
+          std::lower_bound(table.ladder.begin(), table.ladder.end(), m);
+      if (ladder == table.ladder.begin()) continue;
+      for (auto it = by_m.lower_bound(*std::prev(ladder)); it != by_m.end();
+           ++it) {
+        if (it->first == m) continue;
+        if (fastest == 0 || it->second.low_ns < fastest) {
+          fastest = it->second.low_ns;
+        }
+      }
+      best.Claim(fastest, evidence.high_ns);
+    }
+    const std::vector<BucketBound> bounds = BucketBounds(table, {});
+    for (int64_t m = 1; m <= table.ladder.back(); ++m) {
+      if (std::count(table.ladder.begin(), table.ladder.end(), m) > 0) continue;
+      ++buckets;
+      bounded += FindBound(bounds, m) != nullptr ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(padding.points, 239);
+  EXPECT_EQ(padding.broken, 41);
+  EXPECT_NEAR(padding.worst, 1.31, 0.005);
+  EXPECT_EQ(hump.points, 166);
+  EXPECT_LE(hump.broken, 4);
+  EXPECT_LE(hump.worst, 1.08);
+  EXPECT_GE(best.points, 370);
+  EXPECT_LE(best.broken, 5);
+  EXPECT_LE(best.worst, 1.19);
+  // From the tables' own evidence alone.
+  EXPECT_GE(bounded, buckets / 2);
 }
 
 // A time as the README prints it.

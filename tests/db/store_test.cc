@@ -23,6 +23,19 @@ using testing::TestTable;
 using testing::TestTrial;
 using StoreTest = testing::DbTest;
 
+RecheckRecord TestRecheck(RecheckVerdict verdict = RecheckVerdict::kVerified) {
+  RecheckRecord record;
+  record.session_id = "recheck";
+  record.device = TestDevice();
+  record.unix_us = 5;
+  record.keys = 3;
+  record.median_regret = 0.004;
+  record.regret_limit = 0.01;
+  record.tables = {
+      {.table_id = 1, .keys = 3, .median_regret = 0.004, .verdict = verdict}};
+  return record;
+}
+
 absl::StatusCode CodeOf(const absl::Status& status) { return status.code(); }
 
 // ---- opening ----
@@ -172,7 +185,7 @@ TEST_F(StoreTest, EvidenceCanNeitherBeChangedNorDeleted) {
     const auto imported =
         store->ImportTables({TestTable()}, std::string(64, 'a'), 1);
     ASSERT_TRUE(imported.ok()) << imported.status();
-    ASSERT_TRUE(store->MarkVerified(1, 2).ok());
+    ASSERT_TRUE(store->RecordRecheck(TestRecheck()).ok());
     ASSERT_TRUE(store->OpenStudy("s", TestStudy(), false, 1, 3).ok());
     ASSERT_TRUE(
         store->RecordStudyResults("s", {{"x=2", Outcome::kFault, "", {}}}, 4)
@@ -181,22 +194,15 @@ TEST_F(StoreTest, EvidenceCanNeitherBeChangedNorDeleted) {
   auto database = sqlite::Database::Open(Path(), sqlite::Access::kReadWrite);
   ASSERT_TRUE(database.ok());
   const std::pair<const char*, const char*> kColumns[] = {
-      {"trial", "median_ns"},
-      {"device", "driver"},
-      {"device_class", "sm_count"},
-      {"problem", "n"},
-      {"config", "text"},
-      {"protocol", "text"},
-      {"kernel", "registers"},
-      {"revision", "unix_us"},
-      {"dispatch_table", "origin"},
-      {"table_entry", "m_hi"},
-      {"evidence", "median_ns"},
-      {"evidence_tie", "config"},
-      {"trade_off", "mean_regret"},
-      {"verification", "unix_us"},
-      {"study_result", "outcome"},
-      {"study", "spec"},
+      {"trial", "median_ns"},       {"device", "driver"},
+      {"device_class", "sm_count"}, {"problem", "n"},
+      {"config", "text"},           {"protocol", "text"},
+      {"kernel", "registers"},      {"revision", "unix_us"},
+      {"dispatch_table", "origin"}, {"table_entry", "m_hi"},
+      {"evidence", "median_ns"},    {"evidence_tie", "config"},
+      {"trade_off", "mean_regret"}, {"recheck", "keys"},
+      {"recheck_table", "verdict"}, {"verification", "unix_us"},
+      {"study_result", "outcome"},  {"study", "spec"},
   };
   for (const auto& [table, column] : kColumns) {
     ASSERT_GT(
@@ -450,11 +456,103 @@ TEST_F(StoreTest, ImportsNeverHideLocalTablesAndTheNewestImportWins) {
 TEST_F(StoreTest, ACheckedImportBecomesVerified) {
   const auto store = OpenStore();
   ASSERT_TRUE(store->ImportTables({TestTable()}, "", 1).ok());
-  const int64_t id = store->GetTable(TestProblem(), TestDevice())->id;
-  ASSERT_TRUE(store->MarkVerified(id, 5).ok());
-  ASSERT_TRUE(store->MarkVerified(id, 6).ok());
+  RecheckRecord record = TestRecheck(RecheckVerdict::kUnverified);
+  record.tables[0].table_id = store->GetTable(TestProblem(), TestDevice())->id;
+  ASSERT_TRUE(store->RecordRecheck(record).ok());
+  EXPECT_FALSE(store->GetTable(TestProblem(), TestDevice())->verified);
+  record.tables[0].verdict = RecheckVerdict::kVerified;
+  ASSERT_TRUE(store->RecordRecheck(record).ok());
+  ASSERT_TRUE(store->RecordRecheck(record).ok());
   EXPECT_TRUE(store->GetTable(TestProblem(), TestDevice())->verified);
-  EXPECT_EQ(CodeOf(store->MarkVerified(99, 1)), absl::StatusCode::kNotFound);
+  // A table that is not there leaves nothing behind.
+  record.tables.push_back({.table_id = 99});
+  EXPECT_FALSE(store->RecordRecheck(record).ok());
+  auto database = sqlite::Database::Open(Path(), sqlite::Access::kReadOnly);
+  EXPECT_EQ(*(*database)->QueryInt("SELECT count(*) FROM recheck"), 3);
+}
+
+TEST_F(StoreTest, AKeptTableAnswersItsDeviceWithoutSoftDifferences) {
+  const auto store = OpenStore();
+  ASSERT_TRUE(store->PublishTable(TestTable()).ok());
+  DeviceSpec newer = TestDevice();
+  newer.driver = "590.1";
+  newer.vbios = "97";
+  const auto differences = [&](const DeviceSpec& device) {
+    return store->GetTable(TestProblem(), device)->soft_differences.size();
+  };
+  RecheckRecord record = TestRecheck(RecheckVerdict::kRetune);
+  record.device = newer;
+  ASSERT_TRUE(store->RecordRecheck(record).ok());
+  EXPECT_EQ(differences(newer), 2u);
+  record.tables[0].verdict = RecheckVerdict::kKept;
+  ASSERT_TRUE(store->RecordRecheck(record).ok());
+  EXPECT_EQ(differences(newer), 0u);
+  // Another card in the same state is as good; another state is not.
+  DeviceSpec other = newer;
+  other.uuid = "GPU-other";
+  EXPECT_EQ(differences(other), 0u);
+  other.driver = "600";
+  EXPECT_EQ(differences(other), 2u);
+  EXPECT_THAT(store->Tables()->front().kept_in, ElementsAre(newer.SoftText()));
+  // A table published later was not checked.
+  DispatchTable later = TestTable();
+  later.session_id = "later";
+  ASSERT_TRUE(store->PublishTable(later).ok());
+  EXPECT_EQ(differences(newer), 2u);
+}
+
+TEST_F(StoreTest, TrialsOfAnotherDeviceStateCanBeLeftOut) {
+  const auto store = OpenStore();
+  DeviceSpec newer = TestDevice();
+  newer.power_limit_mw = 500000;
+  for (const DeviceSpec& device : {TestDevice(), newer}) {
+    ASSERT_TRUE(store->RecordTrial(device, Protocol(), TestTrial()).ok());
+  }
+  DeviceSpec other = newer;
+  other.uuid = "GPU-other";
+  EXPECT_EQ(store->KnownTrials(TestProblem(), other, Protocol())->size(), 2u);
+  EXPECT_EQ(store->KnownTrials(TestProblem(), other, Protocol(),
+                               /*this_state_only=*/true)
+                ->size(),
+            1u);
+}
+
+TEST_F(StoreTest, TimesAreOfServedConfigsAndTheBestOfAll) {
+  const auto store = OpenStore();
+  DispatchTable table = TestTable();
+  table.protocol = Protocol();
+  ASSERT_TRUE(store->PublishTable(table).ok());
+  const auto record = [&](const TuningConfig& config, int64_t m, int64_t ns,
+                          Outcome outcome = Outcome::kMeasured) {
+    Trial trial = TestTrial(m);
+    trial.config = config;
+    trial.median_ns = ns;
+    trial.outcome = outcome;
+    ASSERT_TRUE(store->RecordTrial(TestDevice(), Protocol(), trial).ok());
+  };
+  const TuningConfig served = table.entries[0].config;
+  TuningConfig other;
+  other.stages = 7;
+  record(served, 16, 300);
+  record(served, 16, 310);
+  record(other, 16, 250);
+  record(served, 1, 100);
+  record(other, 64, 5, Outcome::kScreenedOut);
+  const auto tables = store->Tables();
+  const auto times = store->TimesOf(*tables);
+  ASSERT_TRUE(times.ok()) << times.status();
+  ASSERT_EQ(times->size(), 1u);
+  EXPECT_EQ((*times)[0].configs,
+            (std::vector<TrialTimes::OfConfig>{
+                {served.ToString(), {{1, 100, 100}, {16, 300, 310}}}}));
+  EXPECT_EQ((*times)[0].best,
+            (std::vector<TrialTimes::Best>{{1, 100}, {16, 250}}));
+  // Another protocol's times are not compared.
+  DispatchTable warm = table;
+  warm.protocol.activations = "warm";
+  StoredTable stored;
+  stored.table = warm;
+  EXPECT_EQ(store->TimesOf({&stored, 1})->front(), TrialTimes());
 }
 
 TEST_F(StoreTest, PagesHoldEveryTableOnceAtOneRevision) {

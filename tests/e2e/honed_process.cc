@@ -82,7 +82,7 @@ HonedProcess::HonedProcess(const std::string& folder,
     : socket_(folder + "/run/honed.sock"), log_(folder + "/honed.log") {
   // An earlier life's log would say that this one serves.
   unlink(log_.c_str());
-  std::vector<std::string> all = {"--listen=" + socket_};
+  std::vector<std::string> all = {"--listen=" + socket_, "--http=127.0.0.1:0"};
   all.insert(all.end(), args.begin(), args.end());
   pid_ = Start("honed", all, env, log_, log_);
 }
@@ -111,6 +111,15 @@ int HonedProcess::Stop(int signal) {
   waitpid(pid_, &status, 0);
   pid_ = -1;
   return ExitCode(status);
+}
+
+std::string HonedProcess::http() const {
+  const std::string text = log();
+  const std::string key = "\"http\":\"";
+  const size_t at = text.find(key);
+  if (at == text.npos) return "";
+  const size_t begin = at + key.size();
+  return text.substr(begin, text.find('"', begin) - begin);
 }
 
 std::string HonedProcess::log() const { return ReadAll(log_); }

@@ -24,7 +24,8 @@ Finished RunProgram(const std::string& name,
 // Killed at the latest when destroyed.
 class HonedProcess {
  public:
-  // Listens on `folder`/honed.sock and writes `folder`/honed.log.
+  // Listens on `folder`/run/honed.sock, serves pages on a free port unless
+  // `args` say otherwise, and writes `folder`/honed.log.
   HonedProcess(const std::string& folder, const std::vector<std::string>& args,
                const std::vector<std::string>& env = {});
   ~HonedProcess();
@@ -32,6 +33,8 @@ class HonedProcess {
   HonedProcess& operator=(const HonedProcess&) = delete;
 
   const std::string& socket() const { return socket_; }
+  // "host:port" of the pages once it serves; empty without them.
+  std::string http() const;
   pid_t pid() const { return pid_; }
   // False when it ended, or did not listen within 30 s.
   bool WaitUntilServing();

@@ -19,6 +19,7 @@
 #include "service/convert/config_convert.h"
 #include "service/convert/grpc_status.h"
 #include "tests/e2e/honed_process.h"
+#include "tests/service/support/http_client.h"
 #include "tests/service/support/temp_folder.h"
 
 namespace hone {
@@ -220,6 +221,47 @@ TEST_F(MainJobTest, TuneTableGetExportImport) {
   std::ifstream a(bundle), b(again);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(a), {}),
             std::string(std::istreambuf_iterator<char>(b), {}));
+}
+
+// The pages of a real honed on a modelled device, whose times must say so.
+TEST_F(MainJobTest, ThePagesShowWhatWasTuned) {
+  HonedProcess honed(folder_.path(), DaemonArgs(folder_.path(), cache()));
+  ASSERT_TRUE(honed.WaitUntilServing()) << honed.log();
+  const std::string device_class = ModelledDevice("h200")->ClassHash();
+  EXPECT_THAT(HttpGet(honed.http(), "/").body, HasSubstr("app.js"));
+  EXPECT_EQ(
+      HttpGet(honed.http(), "/api/v1/problems?class=" + device_class).body,
+      "[]");
+  const Finished tuned =
+      Hone(honed, {"tune", "--ladder=1,16", "--max-kernels=4"}, kLayer);
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  const std::string subject =
+      "problem=" + LayerProblem().Hash() + "&class=" + device_class;
+  for (const char* answer : {"trials", "table"}) {
+    const HttpReply reply =
+        HttpGet(honed.http(), absl::StrCat("/api/v1/", answer, "?", subject));
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    EXPECT_THAT(reply.body, HasSubstr("\"modelled\":true"));
+    EXPECT_THAT(reply.body, HasSubstr("\"protocol\":\""));
+  }
+  EXPECT_THAT(HttpGet(honed.http(), "/api/v1/status").body,
+              HasSubstr("\"state\":\"succeeded\""));
+}
+
+TEST_F(MainJobTest, TheHttpFlagIsCheckedAndCanBeOff) {
+  for (const auto& [value, complaint] :
+       {std::pair("0.0.0.0:8686", "--insecure"), std::pair("8686", "host:port"),
+        std::pair("localhost:99999", "0 to 65535")}) {
+    const Finished refused =
+        RunProgram("honed", {absl::StrCat("--http=", value)});
+    EXPECT_EQ(refused.exit_code, 2) << value;
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("--http"), HasSubstr(complaint)));
+  }
+  std::vector<std::string> args = DaemonArgs(folder_.path(), cache());
+  args.push_back("--http=off");
+  HonedProcess honed(folder_.path(), args);
+  ASSERT_TRUE(honed.WaitUntilServing()) << honed.log();
+  EXPECT_EQ(honed.http(), "");
 }
 
 TEST_F(MainJobTest, AnAuditOfAModelledDevice) {

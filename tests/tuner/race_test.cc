@@ -127,7 +127,7 @@ TEST(RaceTest, SlowedDownRoundsAreRepeated) {
   SimulatedExecutor device = Device({20000, 20000}, {}, 4);
   device.slowdown = [](int round) { return round % 2 == 0 && round <= 8; };
   RaceOptions options;
-  options.max_repeats = 4;
+  options.max_disturbed = 4;
   const Ended ended = RunSimulated(device, 2, -1, options, 1);
   EXPECT_EQ(device.rounds,
             4 + static_cast<int>(ended.entrants.at(0).samples.size()));
@@ -135,7 +135,7 @@ TEST(RaceTest, SlowedDownRoundsAreRepeated) {
 
 TEST(RaceTest, OfADeviceThatStaysDisturbedNothingIsMade) {
   RaceOptions options;
-  options.max_repeats = 4;
+  options.max_disturbed = 4;
   for (const bool shared : {false, true}) {
     SimulatedExecutor device = Device({20000, 20000}, {}, 4);
     if (shared) {

@@ -407,7 +407,7 @@ TEST_F(SessionTest, CircumstancesAreNoReasonToLeaveAKernelOut) {
 }
 
 TEST_F(SessionTest, ASharedOrThrottledDeviceGivesNoTable) {
-  options_.race.max_repeats = 2;
+  options_.race.max_disturbed = 2;
   for (const bool shared : {false, true}) {
     NewExecutor(3);
     store_.clear();

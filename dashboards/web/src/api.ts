@@ -155,6 +155,10 @@ export interface TrialsAnswer {
   problem: string;
   class: string;
   protocol: string;
+  // Trials by other protocols, which are not compared with these.
+  other_protocols?: number;
+  // Trials that are older than those that one answer holds.
+  older_trials?: number;
   modelled: boolean;
   configs: string[];
   outcomes: string[];
@@ -239,6 +243,7 @@ export interface Session {
   finished_us: number | null;
   trials: number;
   measured: number;
+  screened_out?: number;
   failed: Record<string, number>;
 }
 
@@ -254,11 +259,13 @@ export interface Noise {
     clock_mhz: [number | null, number | null];
     unix_us: [number, number];
   }[];
+  pairs_found?: number;
   median_abs_log_ratio: number | null;
   p95_abs_log_ratio: number | null;
 }
 
 export interface Measured {
+  trial?: Id;
   version: Id;
   median_ns: number;
   low_ns: number | null;
@@ -278,6 +285,7 @@ export interface Regressions {
     ratio: number;
     beyond_tie: boolean;
   }[];
+  rows_found?: number;
 }
 
 // What the API refused, or that it did not answer.
@@ -344,4 +352,11 @@ export async function get<T>(path: string, query: Query, signal: AbortSignal): P
 export async function getText(path: string, query: Query, signal: AbortSignal): Promise<string> {
   const answer = await request(apiUrl(path, query), {signal});
   return answer.ok ? answer.text() : fail(answer);
+}
+
+// The table of a problem, or null where none has been published.
+export async function getTable(problem: Problem, cls: DeviceClass, signal: AbortSignal):
+    Promise<Table | null> {
+  if (!problem.table) return null;
+  return get<Table>('table', {problem: problem.problem, class: cls.class}, signal);
 }

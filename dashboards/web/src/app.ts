@@ -2,8 +2,8 @@
 import {ApiError, get, type DeviceClass, type Problem, type Status} from './api';
 import type {Ctx} from './context';
 import {h, replace} from './dom';
-import {count} from './format';
-import {badge, modelledBadge} from './panel';
+import {count, deviceName} from './format';
+import {badge, modelledBadge, tableBadges} from './panel';
 import {href, parseRoute, type Route} from './route';
 import {nextTheme, onTheme, startTheme, themeChoice} from './theme';
 import {views, type View} from './views/index';
@@ -17,8 +17,13 @@ const classSelect = h('select', {'aria-label': 'Device class'});
 const problemSelect = h('select', {'aria-label': 'Problem', class: 'problem'});
 const offline = h('div', {class: 'offline', role: 'alert', hidden: true});
 const heading = h('h1', {tabindex: -1});
+// What must be known of all that the view shows.
+const caveats = h('span', {});
+const fresh = h('button', {type: 'button', class: 'tool', hidden: true, onclick: () => render(true)});
+let shownRevision: number | null = null;
 const content = h('div', {class: 'content'});
-const main = h('main', {id: 'main'}, offline, heading, content);
+const main = h('main', {id: 'main'}, offline,
+  h('div', {class: 'title'}, heading, caveats, fresh), content);
 const forever = new AbortController().signal;
 
 let status: Status | null = null;
@@ -39,7 +44,7 @@ function showDevice(now: Status): void {
   const {device, health} = now;
   const good = health.state === 'ok';
   replace(deviceBox,
-    h('strong', {}, device ? device.name : 'no device'),
+    h('strong', {}, device ? deviceName(device.name) : 'no device'),
     device?.modelled && modelledBadge(),
     badge(good ? 'ok' : health.state === 'quarantined' ? 'bad' : 'warn', health.state,
       health.detail || now.unavailable || ''),
@@ -51,6 +56,8 @@ async function poll(): Promise<void> {
     status = await get<Status>('status', {}, forever);
     offline.hidden = true;
     showDevice(status);
+    fresh.hidden = shownRevision === null || status.revision === shownRevision;
+    fresh.textContent = `Revision ${status.revision} is new: show it`;
     for (const listener of listeners) listener(status);
   } catch (error) {
     if (offline.hidden) {
@@ -94,7 +101,7 @@ function fillSelects(classes: DeviceClass[], cls: DeviceClass | null, problems: 
     problem: Problem | null, view: View): void {
   replace(classSelect, classes.map((one) => h('option',
     {value: one.class, selected: one === cls},
-    `${one.name}${one.modelled ? ' (MODELLED)' : ''} · ${count(one.trials)} trials`)));
+    `${deviceName(one.name)}${one.modelled ? ' (MODELLED)' : ''} · ${count(one.trials)} trials`)));
   replace(problemSelect, problems.map((one) => h('option',
     {value: one.problem, selected: one === problem, title: one.text},
     `${one.label}${one.table?.stale ? ' (stale)' : ''} · ${count(one.trials)} trials`)));
@@ -123,11 +130,14 @@ async function render(focus: boolean): Promise<void> {
   try {
     if (!view) throw new Error(`There is no view "${route.view}".`);
     heading.textContent = view.name;
+    replace(caveats);
     document.title = `${view.name} · Hone`;
     const [now, classes] = await Promise.all([
       get<Status>('status', {}, signal), get<DeviceClass[]>('classes', {}, signal),
     ]);
     status = now;
+    shownRevision = now.revision;
+    fresh.hidden = true;
     showDevice(now);
     const cls = choose(classes, route.params.get('class'), (one) => one.class,
       () => classes.find((one) => one.class === now.device?.class && one.trials + one.tables > 0) ??
@@ -148,11 +158,17 @@ async function render(focus: boolean): Promise<void> {
         'hone tune --n 8192 --k 8192 --b int4 --group 128');
     }
     if (view.needs === 'class' && !cls) throw new Error('The database knows no device yet.');
+    if (view.needs !== 'none' && cls?.modelled) {
+      replace(caveats, modelledBadge(), 'Times come from an analytic model, not from a GPU.');
+    }
+    const table = view.needs === 'problem' ? problem?.table : null;
+    if (table) caveats.append(...tableBadges(table, false));
     const ctx: Ctx = {
       route, status: now, classes, cls, problems, problem, signal,
       onStatus: (listener) => listeners.push(listener),
       subject: () => [view.needs === 'problem' && problem?.label, cls?.name,
-        view.needs === 'problem' && problem?.table && `revision ${problem.table.revision}`,
+        table && `revision ${table.revision}`, table?.stale && 'STALE',
+        table?.origin === 'imported' && !table.verified && 'UNVERIFIED',
         `honed ${now.version}`].filter(Boolean).join(' · '),
       file: (what) => ['hone', what, view.needs === 'problem' && problem?.label,
         cls?.modelled && 'MODELLED'].filter(Boolean).join('-'),
@@ -180,6 +196,11 @@ problemSelect.addEventListener('change', () => {
   const {view, params} = parseRoute(location.hash);
   location.hash = href(view === 'trial' ? 'trials' : view,
     {class: params.get('class'), problem: problemSelect.value});
+});
+nav.addEventListener('click', (event) => {
+  // The view one is in, again: that is how to see what is new.
+  const link = (event.target as Element).closest('a');
+  if (link && link.hash === location.hash) void render(true);
 });
 addEventListener('hashchange', () => void render(true));
 

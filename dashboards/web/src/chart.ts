@@ -73,19 +73,60 @@ export function axis(colours: Palette, name: string, extra: Record<string, unkno
     Record<string, unknown> {
   return {
     name, nameLocation: 'middle', nameGap: 30, nameTextStyle: {color: colours.muted, fontSize: 12},
-    axisLine: {show: true, lineStyle: {color: colours.line}},
+    axisLine: {show: true, onZero: false, lineStyle: {color: colours.line}},
     axisTick: {lineStyle: {color: colours.line}},
-    axisLabel: {color: colours.muted, fontSize: 11, hideOverlap: true},
     splitLine: {show: true, lineStyle: {color: colours.grid}},
-    minorTick: {show: false},
     ...extra,
+    axisLabel: {color: colours.muted, fontSize: 11, hideOverlap: true,
+      ...(extra.type === 'value' ? {formatter: plain} : {}), ...extra.axisLabel as Record<string, unknown>},
   };
 }
 
-// An axis over M: powers of two, as tiles are.
-export function axisOfM(colours: Palette, extra: Record<string, unknown> = {}):
-    Record<string, unknown> {
-  return axis(colours, 'M (tokens)', {type: 'log', logBase: 2, splitLine: {show: false}, ...extra});
+// Without the digits that binary fractions drag along.
+function plain(value: number): string {
+  return Number(value.toPrecision(10)).toLocaleString('en-US', {maximumFractionDigits: 6});
+}
+
+// A logarithmic axis: plot log10 of the values. Ticks at 1, 2, 5, 10, …, or at
+// the powers of ten where those would crowd.
+export function log10Axis(colours: Palette, name: string, low: number, high: number,
+    extra: Record<string, unknown> = {}): Record<string, unknown> {
+  const [from, to] = [Math.log10(low), Math.log10(high)];
+  const steps = to - from > 2.5 ? [1] : [1, 2, 5];
+  const ticks: number[] = [];
+  for (let power = Math.floor(from); power <= Math.ceil(to); power++) {
+    for (const step of steps) {
+      const at = power + Math.log10(step);
+      if (at >= from - 1e-9 && at <= to + 1e-9) ticks.push(at);
+    }
+  }
+  return axis(colours, name, {
+    type: 'value', min: from, max: to, ...extra,
+    axisTick: {lineStyle: {color: colours.line}, customValues: ticks},
+    axisLabel: {customValues: ticks, formatter: (at: number) =>
+      Number((10 ** at).toPrecision(3)).toLocaleString('en-US')},
+  });
+}
+
+// An axis over M, for log2 of it: powers of two, as tiles are.
+export function axisOfM(colours: Palette, ms: number[]): Record<string, unknown> {
+  return axis(colours, 'M (tokens)', {
+    type: 'value', min: Math.floor(Math.log2(Math.min(...ms))) - 0.25,
+    max: Math.log2(Math.max(...ms)) + 0.25, splitLine: {show: false},
+    axisTick: {lineStyle: {color: colours.line}, customValues: powers},
+    axisLabel: {customValues: powers, formatter: (at: number) => String(2 ** at)},
+  });
+}
+const powers = Array.from({length: 24}, (_, i) => i);
+
+type AxisMap = (value: number) => number;
+
+// An axis as a function from values to pixels: asking ECharts for each of
+// 100,000 points would take too long.
+function axisMap(instance: echarts.ECharts, name: 'xAxis' | 'yAxis', index: number): AxisMap {
+  const at = (value: number) => instance.convertToPixel({[`${name}Index`]: index}, value);
+  const [first, second] = [at(0), at(1)];
+  return (value) => first + (second - first) * value;
 }
 
 export function chart(parts: ChartParts): HTMLElement {
@@ -109,8 +150,15 @@ export function chart(parts: ChartParts): HTMLElement {
 
   const option = () => {
     const colours = palette();
-    const full = parts.option(colours, hidden) as {series: {name?: string}[]};
+    const full = parts.option(colours, hidden) as
+      {series: {name?: string; type: string; itemStyle?: Record<string, unknown>;
+        markLine?: Record<string, unknown>}[]};
     full.series = full.series.filter((one) => !one.name || !hidden.has(one.name));
+    for (const one of full.series) {
+      // ECharts would draw a line at 3.947 at 3.95.
+      if (one.markLine) one.markLine.precision = 15;
+      if (one.type === 'scatter') one.itemStyle = {opacity: 1, ...one.itemStyle};
+    }
     return {
       animation: false, backgroundColor: 'transparent',
       textStyle: {fontFamily: fontSans, color: colours.ink}, ...full,
@@ -126,12 +174,17 @@ export function chart(parts: ChartParts): HTMLElement {
     if (pixels) return pixels;
     const {stops} = parts;
     pixels = new Float32Array(stops.count * 2).fill(NaN);
+    const maps = new Map<number, [AxisMap, AxisMap]>();
     for (let i = 0; i < stops.count; i++) {
       if (stops.hidden?.(i)) continue;
       const grid = stops.grid?.(i) ?? 0;
-      const point = instance!.convertToPixel({xAxisIndex: grid, yAxisIndex: grid},
-        [stops.x(i), stops.y(i)]);
-      if (point) pixels.set(point, 2 * i);
+      let map = maps.get(grid);
+      if (!map) {
+        map = [axisMap(instance!, 'xAxis', grid), axisMap(instance!, 'yAxis', grid)];
+        maps.set(grid, map);
+      }
+      pixels[2 * i] = map[0](stops.x(i));
+      pixels[2 * i + 1] = map[1](stops.y(i));
     }
     return pixels;
   };

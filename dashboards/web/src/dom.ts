@@ -40,6 +40,12 @@ export function uniqueId(prefix: string): string {
   return `${prefix}-${++nextId}`;
 }
 
+// A control with its label.
+export function field(name: string, control: HTMLElement): HTMLElement {
+  control.id ||= uniqueId('field');
+  return h('span', {class: 'field'}, h('label', {for: control.id}, name), control);
+}
+
 // Saves `blob` as `name` on the reader's machine.
 export function download(blob: Blob, name: string): void {
   const url = URL.createObjectURL(blob);
@@ -51,13 +57,16 @@ export function download(blob: Blob, name: string): void {
 }
 
 // Runs an interaction and records, as a User Timing measure, how long it took
-// from the input to the frame that shows its effect.
+// from the input to the frame that shows its effect. Old measures are dropped:
+// a page may be open for weeks.
+let interactions = 0;
 export function interaction(name: string, event: Event | null, work: () => void): void {
   const start = event && event.timeStamp > 0 ? event.timeStamp : performance.now();
   work();
   requestAnimationFrame(() => {
     const channel = new MessageChannel();
     channel.port1.onmessage = () => {
+      if (++interactions % 1000 === 0) performance.clearMeasures();
       performance.measure(`hone:${name}`, {start, end: performance.now()});
     };
     channel.port2.postMessage(null);

@@ -3,11 +3,13 @@
 
 const none = '–';
 
+// Made once each: toLocaleString makes one for every number.
+const formats = Array.from({length: 10}, (_, decimals) => new Intl.NumberFormat('en-US', {
+  minimumFractionDigits: decimals, maximumFractionDigits: decimals,
+}));
+
 function grouped(value: number, decimals: number): string {
-  return value.toLocaleString('en-US', {
-    minimumFractionDigits: decimals,
-    maximumFractionDigits: decimals,
-  });
+  return formats[decimals].format(value);
 }
 
 export function known(value: number | null | undefined): value is number {
@@ -24,6 +26,12 @@ export function usUnit(ns: number | null | undefined): string {
 
 export function interval(low: number | null | undefined, high: number | null | undefined): string {
   return known(low) && known(high) && high > 0 ? `${us(low)} to ${us(high)}` : none;
+}
+
+// The same with its unit; few samples give no interval.
+export function intervalUnit(low: number | null | undefined, high: number | null | undefined): string {
+  const text = interval(low, high);
+  return text === none ? 'no interval' : `${text} µs`;
 }
 
 export function count(value: number | null | undefined): string {
@@ -79,4 +87,9 @@ export function geoMean(values: ArrayLike<number>): number | null {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += Math.log(values[i]);
   return Math.exp(sum / values.length);
+}
+
+// Names of modelled devices say so; where a badge does, once is enough.
+export function deviceName(name: string): string {
+  return name.replace(/ \(MODELLED\)$/, '');
 }

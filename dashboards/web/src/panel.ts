@@ -1,6 +1,8 @@
 // The frame of every chart and table: a title, what the numbers are, badges,
 // and the buttons that take the data away.
+import type {TrialsAnswer} from './api';
 import {download, h, replace, uniqueId, type Child} from './dom';
+import {count} from './format';
 import {csvButton, dataTable, fileName, saveCsv, type Data} from './table';
 import {fontSans, palette} from './theme';
 
@@ -31,6 +33,13 @@ export function tableBadges(table: {origin: string; verified: boolean; stale: bo
   return badges;
 }
 
+// By which method the trials were made, and what is not among them.
+export function scope(answer: TrialsAnswer): string {
+  return `Protocol: ${answer.protocol}` +
+    (answer.other_protocols ? `; ${count(answer.other_protocols)} trials of others are left out` : '') +
+    (answer.older_trials ? `; ${count(answer.older_trials)} older trials are left out` : '') + '.';
+}
+
 export interface PanelParts {
   title: string;
   // One line on what is shown and how it was measured.
@@ -39,7 +48,7 @@ export interface PanelParts {
   data?: () => Data;
   png?: () => HTMLCanvasElement;
   // For PNGs: the line under the title that says what was measured where.
-  subject?: string;
+  subject?: string | (() => string);
   // Whether to offer `data` as a table under the content.
   alternative?: boolean;
   tools?: Child;
@@ -98,7 +107,8 @@ function savePng(parts: PanelParts): void {
   c.fillText(`${parts.modelled ? 'MODELLED · ' : ''}${parts.title}`, pad, pad);
   c.fillStyle = colours.muted;
   c.font = `${11 * scale}px ${fontSans}`;
-  c.fillText(parts.subject ?? '', pad, pad + 22 * scale, canvas.width - 2 * pad);
+  const {subject} = parts;
+  c.fillText((typeof subject === 'function' ? subject() : subject) ?? '', pad, pad + 22 * scale, canvas.width - 2 * pad);
   c.drawImage(chart, pad, head + pad);
   canvas.toBlob((blob) => {
     const name = parts.data?.().file ?? parts.title;

@@ -1,6 +1,8 @@
 // Tables of numbers: sortable, paged, and the source of every CSV. A chart's
 // data table holds exactly what the chart draws.
 import {download, h, interaction, replace, type Child} from './dom';
+import {count} from './format';
+import {sortByKey} from './sort';
 
 export type Cell = string | number | boolean | null | undefined;
 
@@ -10,12 +12,20 @@ export interface Column {
   // The heading people see.
   name: string;
   value: (row: number) => Cell;
+  // What rows are sorted by, unless by the value.
+  order?: (row: number) => Cell;
   // What people see of the value; the value itself unless given.
   show?: (row: number) => Child;
   // A longer explanation of the heading.
   title?: string;
   // The cell is a heading of its row.
   head?: boolean;
+  // Long text: may break into lines.
+  wrap?: boolean;
+  // In the CSV only: the table has no room for it.
+  csvOnly?: boolean;
+  // Numbers, even if the first rows have none.
+  number?: boolean;
 }
 
 export interface Data {
@@ -58,12 +68,37 @@ export function csvButton(data: () => Data, what: string): HTMLButtonElement {
   }, 'CSV');
 }
 
-function compare(a: Cell, b: Cell): number {
-  const missing = (value: Cell) =>
-    value === null || value === undefined || (typeof value === 'number' && Number.isNaN(value));
-  if (missing(a) || missing(b)) return missing(a) ? (missing(b) ? 0 : 2) : -2;
-  if (typeof a === 'number' && typeof b === 'number') return a - b;
-  return String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0;
+// Numbers that order the rows as the column's values do; NaN where there is no
+// value. Equal strings are compared once: there are few distinct ones.
+function sortKeys(column: Column, rows: number): Float64Array {
+  const keys = new Float64Array(rows);
+  const texts: string[] = [];
+  const numberOf = new Map<string, number>();
+  const textOf = new Int32Array(rows).fill(-1);
+  const value = column.order ?? column.value;
+  for (let row = 0; row < rows; row++) {
+    const cell = value(row);
+    if (typeof cell === 'number') {
+      keys[row] = cell;
+    } else if (cell === null || cell === undefined || cell === '') {
+      keys[row] = NaN;
+    } else {
+      const text = String(cell);
+      let number = numberOf.get(text);
+      if (number === undefined) {
+        number = texts.push(text) - 1;
+        numberOf.set(text, number);
+      }
+      textOf[row] = number;
+    }
+  }
+  if (texts.length > 0) {
+    const rank = new Float64Array(texts.length);
+    [...texts.keys()].sort((a, b) => (texts[a] < texts[b] ? -1 : 1))
+      .forEach((number, at) => { rank[number] = at; });
+    for (let row = 0; row < rows; row++) if (textOf[row] >= 0) keys[row] = rank[textOf[row]];
+  }
+  return keys;
 }
 
 export interface TableOptions {
@@ -73,8 +108,6 @@ export interface TableOptions {
   pageSize?: number;
   sort?: {key: string; descending: boolean};
   onSort?: (key: string, descending: boolean) => void;
-  // Rows to mark: a class name, or ''.
-  rowClass?: (row: number) => string;
   empty?: string;
 }
 
@@ -85,7 +118,9 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
   let descending = options.sort?.descending ?? false;
   let page = 0;
 
-  const numeric = data.columns.map((column) => {
+  const columns = data.columns.filter((column) => !column.csvOnly);
+  const numeric = columns.map((column) => {
+    if (column.number) return true;
     for (let row = 0; row < Math.min(data.rows, 50); row++) {
       const value = column.value(row);
       if (value !== null && value !== undefined) return typeof value === 'number';
@@ -94,19 +129,19 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
   });
 
   const sort = () => {
-    const column = data.columns.find((one) => one.key === sortKey);
+    const column = columns.find((one) => one.key === sortKey);
     if (!column) return;
-    const keys = Array.from({length: data.rows}, (_, row) => column.value(row));
-    const sign = descending ? -1 : 1;
-    order.sort((a, b) => {
-      const by = compare(keys[a], keys[b]);
-      // Missing values (±2) come last in both directions.
-      return (Math.abs(by) === 2 ? -by : by * sign) || a - b;
-    });
+    const keys = sortKeys(column, data.rows);
+    // Rows without a value come last in both directions.
+    for (let row = 0; row < data.rows; row++) {
+      keys[row] = Number.isNaN(keys[row]) ? Infinity : descending ? -keys[row] : keys[row];
+    }
+    order.sort();
+    sortByKey(order, keys);
   };
 
   const body = h('tbody');
-  const headings = data.columns.map((column, index) => {
+  const headings = columns.map((column, index) => {
     const button = h('button', {
       type: 'button', class: 'sort', title: column.title,
       onclick: (event: Event) => interaction('table.sort', event, () => {
@@ -134,27 +169,26 @@ export function dataTable(data: Data, options: TableOptions): HTMLElement {
     const rows: Node[] = [];
     for (let i = first; i < last; i++) {
       const row = order[i];
-      rows.push(h('tr', {class: options.rowClass?.(row) || null},
-        data.columns.map((column, index) => {
+      rows.push(h('tr', {},
+        columns.map((column, index) => {
           const shown = column.show ? column.show(row) : String(column.value(row) ?? '–');
-          const props = {class: numeric[index] ? 'num' : null};
+          const props = {class: numeric[index] ? 'num' : column.wrap ? 'wrap' : null};
           return column.head ? h('th', {...props, scope: 'row'}, shown) : h('td', props, shown);
         })));
     }
     if (data.rows === 0) {
-      rows.push(h('tr', {}, h('td', {colspan: data.columns.length, class: 'empty'},
+      rows.push(h('tr', {}, h('td', {colspan: columns.length, class: 'empty'},
         options.empty ?? 'None.')));
     }
     replace(body, rows);
     headings.forEach((heading, index) => {
-      if (data.columns[index].key === sortKey) {
+      if (columns[index].key === sortKey) {
         heading.setAttribute('aria-sort', descending ? 'descending' : 'ascending');
       } else {
         heading.removeAttribute('aria-sort');
       }
     });
-    where.textContent = `Rows ${(first + 1).toLocaleString('en-US')} to ` +
-      `${last.toLocaleString('en-US')} of ${data.rows.toLocaleString('en-US')}`;
+    where.textContent = `Rows ${count(first + 1)} to ${count(last)} of ${count(data.rows)}`;
     back.disabled = page === 0;
     forward.disabled = last >= data.rows;
   };

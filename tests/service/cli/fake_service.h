@@ -58,6 +58,10 @@ class FakeService final : public v1::TuningService::Service {
     absl::MutexLock lock(&mutex_);
     return audits_;
   }
+  std::vector<v1::RecheckTablesRequest> rechecks() {
+    absl::MutexLock lock(&mutex_);
+    return rechecks_;
+  }
   std::vector<std::string> cancelled() {
     absl::MutexLock lock(&mutex_);
     return cancelled_;
@@ -213,6 +217,120 @@ class FakeService final : public v1::TuningService::Service {
     return grpc::Status::OK;
   }
 
+  // A report on two tables: one is kept, one is slow at its only M.
+  grpc::Status RecheckTables(
+      grpc::ServerContext*, const v1::RecheckTablesRequest* in,
+      grpc::ServerWriter<v1::RecheckTablesResponse>* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    {
+      absl::MutexLock lock(&mutex_);
+      rechecks_.push_back(*in);
+    }
+    v1::RecheckTablesResponse event;
+    event.mutable_accepted()->set_tune_id(in->request_id());
+    out->Write(event);
+    event.mutable_progress()->set_phase(v1::TUNE_PHASE_RECHECK);
+    event.mutable_progress()->set_total(2);
+    out->Write(event);
+    v1::RecheckReport* report = event.mutable_result();
+    *report->mutable_device() = ToProto(device_);
+    report->mutable_protocol()->set_timer("model");
+    report->set_seed(in->seed());
+    report->set_confidence(0.95);
+    report->set_keys(2);
+    report->set_failed(1);
+    report->set_median_regret(0.031);
+    report->set_largest_regret(0.05);
+    report->set_regret_limit(0.01);
+    report->set_report_only(in->report_only());
+    for (const bool slow : {false, true}) {
+      v1::RecheckedTable* table = report->add_tables();
+      Problem problem;
+      problem.layer.n = slow ? 2048 : 1024;
+      problem.layer.k = 512;
+      *table->mutable_problem() = ToProto(problem);
+      table->add_soft_differences("driver 590.1 here, 580.65 measured");
+      table->set_planned(1);
+      table->set_verdict(slow ? v1::RECHECK_VERDICT_RETUNE
+                              : v1::RECHECK_VERDICT_KEPT);
+      if (slow) {
+        table->set_median_regret(0.05);
+        table->set_retune_id("the-retune");
+      }
+      v1::RecheckPoint* point = table->add_points();
+      point->set_m(16);
+      point->set_served_config("the served");
+      point->set_best_config("the best");
+      point->set_best_ns(10000);
+      if (slow) {
+        point->set_served_ns(10500);
+        point->mutable_regret()->set_ratio(1.05);
+        point->mutable_regret()->set_low(1.04);
+        point->mutable_regret()->set_high(1.06);
+        point->mutable_regret()->set_rounds(25);
+      } else {
+        point->set_failure("fault: illegal address");
+      }
+    }
+    out->Write(event);
+    return grpc::Status::OK;
+  }
+
+  std::vector<v1::ReportTrafficRequest> reports() {
+    absl::MutexLock lock(&mutex_);
+    return reports_;
+  }
+
+  grpc::Status ReportTraffic(grpc::ServerContext*,
+                             const v1::ReportTrafficRequest* in,
+                             v1::ReportTrafficResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    bool known = false;
+    for (const v1::ReportTrafficRequest& report : reports_)
+      known |= report.report_id() == in->report_id();
+    reports_.push_back(*in);
+    out->set_counted(!known);
+    return grpc::Status::OK;
+  }
+
+  // Two pages: one layer of little time and one of much without tables, and one
+  // that only missed, one with a table and one of another device.
+  grpc::Status ListTraffic(grpc::ServerContext*,
+                           const v1::ListTrafficRequest* in,
+                           v1::ListTrafficResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    const auto add = [&](int64_t n, double share, v1::TableState state) {
+      Problem problem;
+      problem.layer.n = n;
+      problem.layer.k = 512;
+      v1::TrafficSummary* summary = out->add_problems();
+      *summary->mutable_problem() = ToProto(problem);
+      *summary->mutable_device() = ToProto(device_);
+      summary->set_table(state);
+      summary->set_time_share(share);
+      for (const int64_t m : {int64_t{16}, int64_t{100}}) {
+        if (share == 0) continue;
+        v1::TrafficPoint* point = summary->add_points();
+        point->set_m(m);
+        point->set_weight(share * (m == 16 ? 1e6 : 3e6));
+        point->set_call_ns(10000);
+      }
+      return summary;
+    };
+    if (in->page_token().empty()) {
+      add(1024, 0.1, v1::TABLE_STATE_MISSING);
+      add(2048, 0.6, v1::TABLE_STATE_MISSING)->set_times_modelled(true);
+      out->set_next_page_token("second");
+      return grpc::Status::OK;
+    }
+    add(3072, 0, v1::TABLE_STATE_STALE)->set_misses(7);
+    add(4096, 0.3, v1::TABLE_STATE_FRESH);
+    *add(5120, 1, v1::TABLE_STATE_MISSING)->mutable_device() =
+        ToProto(*ModelledDevice("a100"));
+    return grpc::Status::OK;
+  }
+
   grpc::Status CancelTune(grpc::ServerContext*, const v1::CancelTuneRequest* in,
                           v1::CancelTuneResponse* out) override {
     absl::MutexLock lock(&mutex_);
@@ -315,6 +433,8 @@ class FakeService final : public v1::TuningService::Service {
   std::set<std::string> known_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::TuneLayerRequest> requests_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::AuditLayerRequest> audits_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::RecheckTablesRequest> rechecks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::ReportTrafficRequest> reports_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::string imported_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;

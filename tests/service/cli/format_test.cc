@@ -60,6 +60,18 @@ TableAnswer Answer() {
   return answer;
 }
 
+TEST(FormatTest, BoundsOfRegret) {
+  TableAnswer answer = Answer();
+  answer.provenance.match = MatchKind::kNeighbour;
+  EXPECT_THAT(RenderTable(answer),
+              testing::HasSubstr("\nregret  no bound is known\n"));
+  answer.provenance.regret_bound =
+      RegretBound{.regret = 0.034, .pairs = 6, .how = "measured somehow"};
+  EXPECT_THAT(
+      RenderTable(answer),
+      testing::HasSubstr("\nregret  at most 3.4 %, measured somehow\n"));
+}
+
 TEST(FormatTest, Table) {
   TableAnswer answer = Answer();
   EXPECT_EQ(RenderTable(answer),

@@ -53,12 +53,22 @@ class FakeServer : public v1::TuningService::Service {
     return status;
   }
 
+  grpc::Status ReportTraffic(grpc::ServerContext*,
+                             const v1::ReportTrafficRequest* request,
+                             v1::ReportTrafficResponse* response) override {
+    absl::MutexLock lock(&mu);
+    reports.push_back(*request);
+    response->set_counted(true);
+    return status;
+  }
+
   std::atomic<int> calls{0};
   std::atomic<bool> hang{false};
   absl::Mutex mu;
   TableAnswer answer;
   grpc::Status status;
   v1::GetTableRequest last_request;
+  std::vector<v1::ReportTrafficRequest> reports;
 
  private:
   std::unique_ptr<grpc::Server> server_;
@@ -468,6 +478,63 @@ TEST_F(ClientTest, LaunchesNeedAContext) {
   const absl::Status status = client->WarmUp(problem_);
   EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsFailedPrecondition(status))
       << status;
+}
+
+TEST_F(ClientTest, ReportsItsCallsWithItsDevice) {
+  StartServer();
+  options_.report_interval = absl::Hours(1);
+  auto client = MakeClient();
+  CallCounter& calls = client->traffic().Of(problem_);
+  calls.Count(16, 3);
+  calls.Count(1);
+  ASSERT_TRUE(client->FlushTraffic(absl::Seconds(10)).ok());
+  EXPECT_EQ(client->traffic_stats().reported, 4);
+  absl::MutexLock lock(&server_->mu);
+  ASSERT_EQ(server_->reports.size(), 1u);
+  const v1::ReportTrafficRequest& report = server_->reports[0];
+  EXPECT_EQ(report.report_id().size(), 36u);
+  FieldErrors errors;
+  EXPECT_EQ(FromProto(report.device(), "device", errors), H200());
+  ASSERT_EQ(report.problems_size(), 1);
+  EXPECT_EQ(*ProblemFromProto(report.problems(0).problem()), problem_);
+  ASSERT_EQ(report.problems(0).calls_size(), 2);
+  EXPECT_EQ(report.problems(0).calls(0).m(), 1);
+  EXPECT_EQ(report.problems(0).calls(1).m(), 16);
+  EXPECT_EQ(report.problems(0).calls(1).calls(), 3);
+}
+
+TEST_F(ClientTest, KeepsItsCallsWhileHonedIsAway) {
+  options_.report_interval = absl::Hours(1);
+  auto client = MakeClient();
+  client->traffic().Of(problem_).Count(16, 3);
+  EXPECT_EQ(client->FlushTraffic(absl::Seconds(10)).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client->traffic_stats().pending, 3);
+  client->traffic().Of(problem_).Count(16, 2);
+  StartServer();
+  // The channel connects again at most every second.
+  absl::Status status;
+  for (int i = 0; i < 50; ++i) {
+    status = client->FlushTraffic(absl::Seconds(10));
+    if (status.ok()) break;
+    absl::SleepFor(absl::Milliseconds(200));
+  }
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(client->traffic_stats().reported, 5);
+  EXPECT_EQ(client->traffic_stats().dropped, 0);
+}
+
+TEST_F(ClientTest, ReportsNothingUnlessAsked) {
+  StartServer();
+  auto client = MakeClient();
+  client->traffic().Of(problem_).Count(16);
+  EXPECT_EQ(client->FlushTraffic(absl::Seconds(1)).code(),
+            absl::StatusCode::kFailedPrecondition);
+  options_.report_interval = absl::Milliseconds(10);
+  const auto refused = Client::Create(options_);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("report_interval is 10ms"));
 }
 
 }  // namespace

@@ -155,7 +155,9 @@ inline Provenance SampleProvenance() {
           .gate = GateKind::kEmulated,
           .matched_problem = "p",
           .matched_device = "d",
-          .notes = {"a note", "another"}};
+          .notes = {"a note", "another"},
+          .regret_bound =
+              RegretBound{.regret = 0.125, .pairs = 6, .how = "somehow"}};
 }
 
 // Names of the fields of `message` that are unset or default, except those

@@ -22,6 +22,7 @@ TEST(TableConvert, EveryFieldOfATableAnswerMakesTheRoundTrip) {
   EXPECT_THAT(UnsetFields(message.table().entries(0).compile()), IsEmpty());
   EXPECT_THAT(UnsetFields(message.table().entries(0).evidence(0)), IsEmpty());
   EXPECT_THAT(UnsetFields(message.provenance()), IsEmpty());
+  EXPECT_THAT(UnsetFields(message.provenance().regret_bound()), IsEmpty());
   const auto back = AnswerFromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, answer);

@@ -27,7 +27,7 @@ Parsed Parse(const std::vector<std::string>& args,
   FlagSet flags;
   flags.String("address", "ADDRESS", "where", &out.address, "HONE_ADDRESS");
   flags.Int("jobs", "how many", &out.jobs, 1, 8, "HONE_JOBS");
-  flags.Switch("force", "really", &out.force);
+  flags.Switch("force", "really", &out.force, "HONE_FORCE");
   flags.Duration("budget", "how long", &out.budget, absl::Seconds(1),
                  absl::Hours(1));
   flags.Strings("name", "NAME", "which", &out.names);
@@ -47,6 +47,10 @@ TEST(Flags, FlagsBeatTheEnvironmentWhichBeatsTheDefault) {
   EXPECT_EQ(Parse({}, {{"HONE_ADDRESS", ""}}).address, "default");
   EXPECT_EQ(Parse({"--address=flag"}, {{"HONE_ADDRESS", "env"}}).address,
             "flag");
+  EXPECT_TRUE(Parse({}, {{"HONE_FORCE", "1"}}).force);
+  EXPECT_FALSE(Parse({"--force=false"}, {{"HONE_FORCE", "true"}}).force);
+  EXPECT_THAT(std::string(Parse({}, {{"HONE_FORCE", "x"}}).status.message()),
+              HasSubstr("HONE_FORCE"));
 }
 
 TEST(Flags, ValuesMayFollowAfterASpace) {

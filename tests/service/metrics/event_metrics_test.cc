@@ -63,9 +63,9 @@ TEST(EventMetrics, CountsUnderTheirLabels) {
   metrics.OnLookup(MatchKind::kSiblingDevice, absl::Microseconds(3));
   metrics.OnRpc(metrics.MethodOf("/a.A/B"), 5, absl::Milliseconds(2));
   metrics.OnRpc(metrics.MethodOf("/x.Y/Z"), 99, absl::Milliseconds(2));
-  metrics.OnJobEnd(false, JobEnd::kSucceeded, absl::Seconds(3));
-  metrics.OnJobEnd(false, JobEnd::kFresh, absl::Milliseconds(2));
-  metrics.OnJobEnd(true, JobEnd::kCancelled, absl::ZeroDuration());
+  metrics.OnJobEnd(JobKind::kTune, JobEnd::kSucceeded, absl::Seconds(3));
+  metrics.OnJobEnd(JobKind::kTune, JobEnd::kFresh, absl::Milliseconds(2));
+  metrics.OnJobEnd(JobKind::kAudit, JobEnd::kCancelled, absl::ZeroDuration());
   metrics.OnTrial(Outcome::kInterrupted);
   metrics.OnCompile(Outcome::kMeasured, CacheUse::kHit, absl::Seconds(1));
   metrics.OnCompile(Outcome::kCompilerCrash, CacheUse::kMiss, absl::Seconds(1));

@@ -200,6 +200,118 @@ TEST(Lookup, SoftDifferencesAreNoted) {
               Contains(HasSubstr("driver 590.1 here")));
 }
 
+TEST(Lookup, ARecheckedTableAnswersWithoutSoftDifferences) {
+  DeviceSpec newer = Gpu();
+  newer.driver = "590.1";
+  StoredTable stored = Tuned(Layer(4096, 4096), Gpu());
+  stored.kept_in = {newer.SoftText()};
+  const LookupIndex index = Index({stored});
+  EXPECT_THAT(Get(index, Layer(4096, 4096), 16, newer).provenance.notes,
+              IsEmpty());
+  newer.vbios = "97";
+  EXPECT_THAT(Get(index, Layer(4096, 4096), 16, newer).provenance.notes,
+              SizeIs(2));
+}
+
+TEST(Lookup, BucketsHaveABoundOfRegretWhereOneIsKnown) {
+  StoredTable stored = Tuned(Layer(4096, 4096), Gpu());
+  for (TableEntry& entry : stored.table.entries) {
+    for (Evidence& evidence : entry.evidence) {
+      evidence.low_ns = evidence.median_ns - 10;
+      evidence.high_ns = evidence.median_ns + 10;
+    }
+  }
+  const LookupIndex index = Index({stored});
+  // Times are 1000 + M.
+  const auto bound = Get(index, Layer(4096, 4096), 9).provenance.regret_bound;
+  ASSERT_TRUE(bound.has_value());
+  EXPECT_DOUBLE_EQ(bound->regret, 1026.0 / 991 - 1);
+  EXPECT_EQ(bound->pairs, 0);
+  EXPECT_THAT(bound->how, HasSubstr("the slower of 1 and 16"));
+  for (const int64_t none : {1, 16, 40, 64, 1000}) {
+    EXPECT_FALSE(Get(index, Layer(4096, 4096), none).provenance.regret_bound)
+        << none;
+  }
+  // Trials of the second kernel at the first's ladder point.
+  TrialTimes times;
+  times.configs = {
+      {stored.table.entries[1].config.ToString(), {{16, 1050, 1060}}}};
+  const LookupIndex more({stored}, 3, kClosure, {times});
+  EXPECT_TRUE(Get(more, Layer(4096, 4096), 40).provenance.regret_bound);
+  // Older sources' times bound nothing.
+  stored.table.source_closure = "older";
+  EXPECT_FALSE(
+      Get(Index({stored}), Layer(4096, 4096), 9).provenance.regret_bound);
+}
+
+TEST(Lookup, NeighboursHaveABoundOnceEnoughPairsWereMeasured) {
+  // Every kernel serves all problems, and is 3 % behind the best in each.
+  std::vector<StoredTable> tables;
+  std::vector<TrialTimes> times;
+  for (const int64_t n : {4096, 8192, 16384}) {
+    tables.push_back(Tuned(Layer(n, 4096), Gpu()));
+    TrialTimes at;
+    for (const StoredTable& other : tables) {
+      for (const int64_t m : {1, 16, 64}) {
+        at.configs.push_back(
+            {other.table.Find(m)->config.ToString(),
+             {{1, 1030, 1030}, {16, 1030, 1030}, {64, 1030, 1030}}});
+      }
+    }
+    at.best = {{1, 1000}, {16, 1000}, {64, 1000}};
+    times.push_back(at);
+  }
+  // All six pairs of three tables, whichever of their configs differ.
+  for (TrialTimes& at : times) at.configs = times.back().configs;
+  const Problem asked = Layer(12288, 4096);
+  const LookupIndex index(tables, 3, kClosure, times);
+  const ConfigAnswer answer = Get(index, asked, 16);
+  ASSERT_EQ(answer.provenance.match, MatchKind::kNeighbour);
+  ASSERT_TRUE(answer.provenance.regret_bound.has_value());
+  EXPECT_NEAR(answer.provenance.regret_bound->regret, 0.03, 1e-9);
+  EXPECT_EQ(answer.provenance.regret_bound->pairs, 6);
+  EXPECT_THAT(
+      answer.provenance.regret_bound->how,
+      HasSubstr("95 % of 18 M where kernels tuned for another N and K"));
+  const auto table = index.GetTable(asked, Gpu());
+  EXPECT_EQ(table->provenance.regret_bound, answer.provenance.regret_bound);
+  // Two tables are two pairs: too few.
+  tables.pop_back();
+  times.pop_back();
+  EXPECT_FALSE(Get(LookupIndex(tables, 3, kClosure, times), asked, 16)
+                   .provenance.regret_bound);
+}
+
+TEST(Lookup, SiblingsHaveABoundAcrossDeviceClasses) {
+  std::vector<StoredTable> tables;
+  std::vector<TrialTimes> times;
+  for (const int64_t n : {4096, 8192, 16384}) {
+    for (const int64_t sms : {132, 114}) {
+      tables.push_back(Tuned(Layer(n, 4096), Gpu(sms)));
+      const int64_t ns = sms == 132 ? 1013 : 1011;
+      TrialTimes at;
+      for (const int64_t other : {132, 114}) {
+        for (const int64_t m : {1, 64}) {
+          at.configs.push_back(
+              {Tuned(Layer(n, 4096), Gpu(other))
+                   .table.Find(m)
+                   ->config.ToString(),
+               {{1, ns, 2000}, {16, ns, 2000}, {64, ns, 2000}}});
+        }
+      }
+      at.best = {{1, 1000}, {16, 1000}, {64, 1000}};
+      times.push_back(at);
+    }
+  }
+  const LookupIndex index(tables, 3, kClosure, times);
+  const ConfigAnswer answer = Get(index, Layer(8192, 4096), 16, Gpu(120));
+  ASSERT_EQ(answer.provenance.match, MatchKind::kSiblingDevice);
+  ASSERT_TRUE(answer.provenance.regret_bound.has_value());
+  EXPECT_NEAR(answer.provenance.regret_bound->regret, 0.013, 1e-9);
+  EXPECT_EQ(answer.provenance.regret_bound->pairs, 6);
+  EXPECT_THAT(answer.provenance.regret_bound->how, HasSubstr("another device"));
+}
+
 TEST(Lookup, ImportedTablesAreUnverified) {
   StoredTable imported = Tuned(Layer(4096, 4096), Gpu());
   imported.origin = Origin::kImported;

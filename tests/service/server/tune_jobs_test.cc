@@ -166,5 +166,88 @@ TEST_F(TuneJobsTest, DrainingEndsEverythingAndRefusesMore) {
   EXPECT_EQ(ReasonOf(jobs_.Submit(Request(3)).status()), "SHUTTING_DOWN");
 }
 
+TEST_F(TuneJobsTest, AnIdleJobMakesWayForAnyOther) {
+  auto idle = jobs_.SubmitIdle(Request(1, 64));
+  ASSERT_TRUE(idle.ok()) << idle.status();
+  WaitFor([&] { return runs_ == 1; });
+  EXPECT_TRUE(jobs_.List().front().idle);
+  EXPECT_EQ(jobs_.List().front().callers, 0);
+  auto caller = jobs_.Submit(Request(2, 128));
+  ASSERT_TRUE(caller.ok());
+  EXPECT_FALSE((*caller)->joined());
+  // Nothing is ahead of it.
+  EXPECT_EQ((*caller)->Snapshot().position, 0);
+  EXPECT_EQ(ReasonOf(End(**idle).status()), "TUNE_YIELDED");
+  WaitFor([&] { return runs_ == 2; });
+  go_ = true;
+  EXPECT_TRUE(End(**caller).ok());
+  EXPECT_FALSE(jobs_.List().front().idle);
+  EXPECT_TRUE(jobs_.List().back().idle);
+}
+
+TEST_F(TuneJobsTest, AnIdleJobNeedsAnIdleDevice) {
+  auto caller = jobs_.Submit(Request(1));
+  EXPECT_EQ(jobs_.SubmitIdle(Request(2)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(jobs_.IdleTime(), absl::ZeroDuration());
+  go_ = true;
+  ASSERT_TRUE(End(**caller).ok());
+  EXPECT_TRUE(jobs_.SubmitIdle(Request(2)).ok());
+}
+
+TEST_F(TuneJobsTest, IdleTimeIsSinceTheLastJobOfOthers) {
+  WaitFor([&] { return jobs_.IdleTime() > absl::Milliseconds(5); });
+  auto idle = jobs_.SubmitIdle(Request(1));
+  ASSERT_TRUE(idle.ok());
+  EXPECT_GT(jobs_.IdleTime(), absl::Milliseconds(5));
+  go_ = true;
+  ASSERT_TRUE(End(**idle).ok());
+  EXPECT_GT(jobs_.IdleTime(), absl::Milliseconds(5));
+  go_ = false;
+  auto caller = jobs_.Submit(Request(2, 128));
+  EXPECT_EQ(jobs_.IdleTime(), absl::ZeroDuration());
+  go_ = true;
+  ASSERT_TRUE(End(**caller).ok());
+  EXPECT_LT(jobs_.IdleTime(), absl::Seconds(5));
+}
+
+TEST_F(TuneJobsTest, AnIdleJobThatARequestJoinedIsThatRequests) {
+  auto idle = jobs_.SubmitIdle(Request(1));
+  ASSERT_TRUE(idle.ok());
+  WaitFor([&] { return runs_ == 1; });
+  auto joined = jobs_.Submit(Request(2));
+  ASSERT_TRUE(joined.ok());
+  EXPECT_TRUE((*joined)->joined());
+  EXPECT_FALSE((*joined)->Snapshot().idle);
+  EXPECT_EQ((*joined)->Snapshot().callers, 1);
+  auto other = jobs_.Submit(Request(3, 128));
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_FALSE((*joined)->ended());
+  EXPECT_EQ((*other)->Snapshot().position, 1);
+  // Left again, it makes way for those who came meanwhile.
+  joined->reset();
+  EXPECT_EQ(ReasonOf(End(**idle).status()), "TUNE_YIELDED");
+  go_ = true;
+  EXPECT_TRUE(End(**other).ok());
+}
+
+TEST_F(TuneJobsTest, AnIdleJobMakesWayForWhoeverUsesTheDevice) {
+  WaitFor([&] { return jobs_.IdleTime() > absl::Milliseconds(50); });
+  auto idle = jobs_.SubmitIdle(Request(1));
+  ASSERT_TRUE(idle.ok());
+  WaitFor([&] { return runs_ == 1; });
+  jobs_.MakeWay();
+  EXPECT_LT(jobs_.IdleTime(), absl::Milliseconds(50));
+  EXPECT_EQ(ReasonOf(End(**idle).status()), "TUNE_YIELDED");
+}
+
+TEST_F(TuneJobsTest, AnIdleJobCanBeCancelledByItsId) {
+  auto idle = jobs_.SubmitIdle(Request(1));
+  ASSERT_TRUE(idle.ok());
+  WaitFor([&] { return runs_ == 1; });
+  EXPECT_TRUE(*jobs_.Cancel("id-1"));
+  EXPECT_EQ(ReasonOf(End(**idle).status()), "TUNE_CANCELLED");
+}
+
 }  // namespace
 }  // namespace hone

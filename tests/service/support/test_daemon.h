@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,11 +66,23 @@ class TestDaemon {
     Serve(std::move(backend), 64);
   }
 
+  // With other options than a daemon's usual ones.
+  using Configure = std::function<void(DaemonOptions&)>;
+  TestDaemon(DeviceBackend backend, Configure configure)
+      : log_([](absl::string_view) {}),
+        configure_(std::move(configure)),
+        device_(backend.device) {
+    Serve(std::move(backend), 64);
+  }
+  explicit TestDaemon(Configure configure)
+      : log_([](absl::string_view) {}), configure_(std::move(configure)) {
+    Start();
+  }
+
   void Start(bool can_tune = true, int max_queued = 64) {
     DeviceBackend backend;
-    backend.device = TestGpu();
-    auto executor = std::make_unique<SimulatedExecutor>(
-        TestGpu(), SimulatedTime, Noise{}, 1);
+    backend.device = gpu;
+    auto executor = std::make_unique<SimulatedExecutor>(gpu, time, Noise{}, 1);
     auto compiler = std::make_unique<FakeCompiler>();
     executor->after_call = [this] { AfterCall(); };
     executor_ = executor.get();
@@ -90,6 +103,8 @@ class TestDaemon {
     options.database = folder_ / "db/hone.db";
     options.http = "127.0.0.1:0";
     options.max_queued = max_queued;
+    options.recheck = recheck;
+    if (configure_) configure_(options);
     auto daemon = Daemon::Start(options, std::move(backend), &log_);
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_ = *std::move(daemon);
@@ -111,6 +126,11 @@ class TestDaemon {
   FakeCompiler& compiler() { return *compiler_; }
   const TempFolder& folder() const { return folder_; }
   const std::optional<DeviceSpec>& device() const { return device_; }
+
+  // What the next Start() takes: the GPU, its times, DaemonOptions::recheck.
+  DeviceSpec gpu = TestGpu();
+  SimulatedExecutor::TrueTime time = SimulatedTime;
+  bool recheck = true;
 
   // Holds the simulated GPU at its next call, or after some more, until
   // Release().
@@ -199,6 +219,7 @@ class TestDaemon {
   bool waiting_ = false;
   std::vector<std::string> lines_;
   Logger log_;
+  Configure configure_;
   std::optional<DeviceSpec> device_;
   SimulatedExecutor* executor_ = nullptr;
   FakeCompiler* compiler_ = nullptr;

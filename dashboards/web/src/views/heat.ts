@@ -1,18 +1,20 @@
 // Config × M: which configs are how far from the best, where, and why not.
-import {get, type TrialsAnswer} from '../api';
+import {get, getTable, type TrialsAnswer} from '../api';
 import {parseConfig} from '../config';
 import type {Ctx} from '../context';
-import {h, interaction, replace} from '../dom';
-import {count, interval, ratio, usUnit, words} from '../format';
+import {field, h, interaction, replace} from '../dom';
+import {count, intervalUnit, ratio, usUnit, words} from '../format';
 import {HeatCanvas} from '../heat_canvas';
 import {heatClasses, outcomeLetters} from '../heat_colours';
-import {panel} from '../panel';
+import {panel, scope} from '../panel';
 import {href, note} from '../route';
+import {sortByKey} from '../sort';
 import type {Data} from '../table';
 import {onTheme} from '../theme';
 import {indexOfId, toColumns, toGrid, type Grid} from '../trials';
 
-const pngRows = 2000;
+// Canvases of browsers end at some 32,000 pixels.
+const pngRows = 850;
 
 const sorts: Record<string, {name: string; key: (g: Grid, row: number) => number | string}> = {
   wins: {name: 'wins, then mean', key: (g, row) => -g.wins[row] * 1e6 + (g.meanRatio[row] || 1e5)},
@@ -38,12 +40,14 @@ function order(g: Grid, rows: Uint32Array, sort: string): Uint32Array {
     const value = key(row) as number;
     keys[row] = Number.isNaN(value) ? Infinity : value;
   }
-  return rows.sort((a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : a - b));
+  sortByKey(rows, keys);
+  return rows;
 }
 
 export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
-  const answer = await get<TrialsAnswer>('trials',
-    {problem: ctx.problem!.problem, class: ctx.cls!.class}, ctx.signal);
+  const query = {problem: ctx.problem!.problem, class: ctx.cls!.class};
+  const [answer, table] = await Promise.all([
+    get<TrialsAnswer>('trials', query, ctx.signal), getTable(ctx.problem!, ctx.cls!, ctx.signal)]);
   const trials = toColumns(answer);
   if (trials.count === 0) {
     replace(root, h('p', {class: 'empty'}, 'No trials of this problem on this device class.'));
@@ -62,8 +66,12 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const engineOf = Uint8Array.from(parsed, (one) => engineNumber.get(one.engine)!);
   const tileOf = Uint32Array.from(parsed, (one) => tileNumber.get(one.tile)!);
 
+  // Between the ladder's Ms few configs are tried, to probe a table's cliffs.
+  const all = Int32Array.from(grid.ms.keys());
+  const ladder = table ? all.filter((col) => table.ladder.includes(grid.ms[col])) : all;
   const {params} = ctx.route;
   const state = {
+    cols: params.get('cols') ?? '',
     sort: params.get('sort') ?? 'wins', engine: params.get('engine') ?? '',
     tile: params.get('tile') ?? '', text: params.get('text') ?? '',
     only: params.get('only') ?? '',
@@ -113,7 +121,7 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     facts.push(
       ['of the best', ratio(grid.ratio[cell])],
       ['median', usUnit(trials.median[trial])],
-      ['interval', interval(trials.low[trial], trials.high[trial]) + ' µs'],
+      ['interval', intervalUnit(trials.low[trial], trials.high[trial])],
       ['samples', count(trials.samples[trial])],
       ['outcome', words(outcome) + (grid.winner[col] === row ?
         `, winner (${grid.winnerFrom[col]})` : grid.tie[cell] ? ', tie' : '')],
@@ -153,7 +161,8 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
 
   const draw = () => {
     filter();
-    heat.show(shown, state.sort.startsWith('m') ? grid.ms.indexOf(Number(state.sort.slice(1))) : -1);
+    const cols = state.cols === 'all' || ladder.length === 0 ? all : ladder;
+    heat.show(shown, cols, state.sort.startsWith('m') ? grid.ms.indexOf(Number(state.sort.slice(1))) : -1);
     say.textContent = `${count(shown.length)} of ${count(grid.rows)} configs, ` +
       `${count(trials.count)} trials`;
     sortSelect.value = state.sort in sorts ? state.sort : 'column';
@@ -167,11 +176,11 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
       note({...changes});
       draw();
     });
-  const select = (name: string, key: 'engine' | 'tile' | 'only', options: [string, string][]) => {
+  const select = (name: string, key: 'engine' | 'tile' | 'only' | 'cols', options: [string, string][]) => {
     const control = h('select', {
       onchange: (event: Event) => change('heat.filter', event, {[key]: control.value}),
     }, options.map(([value, text]) => h('option', {value, selected: value === state[key]}, text)));
-    return h('label', {}, name, control);
+    return field(name, control);
   };
   const columnOption = h('option', {value: 'column', disabled: true}, 'one M: click its number');
   const sortSelect = h('select', {
@@ -186,9 +195,10 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
 
   const data = (): Data => {
     const cells = new Uint32Array(shown.length * grid.cols);
+    const cols = state.cols === 'all' || ladder.length === 0 ? all : ladder;
     let n = 0;
     for (const row of shown) {
-      for (let col = 0; col < grid.cols; col++) {
+      for (const col of cols) {
         if (grid.trial[row * grid.cols + col] >= 0) cells[n++] = row * grid.cols + col;
       }
     }
@@ -234,24 +244,33 @@ export async function heatView(ctx: Ctx, root: HTMLElement): Promise<void> {
     h('span', {class: 'item', title: 'Few samples: the screen showed it far behind'},
       h('span', {class: 'mark cut'}), 'screened out'),
     happened.filter((name) => name !== 'screened_out').map((name) =>
-      h('span', {class: 'item'}, h('span', {class: 'mark hatched'}, outcomeLetters[name] ?? '?'),
+      h('span', {class: 'item'}, h('span', {class: 'mark hatched'}, h('b', {}, outcomeLetters[name] ?? '?')),
         words(name))));
 
   const section: HTMLElement | undefined = panel({
-    title: 'Config × M', modelled: answer.modelled, data, alternative: true,
-    subject: ctx.subject(), png: () => heat.image(pngRows),
+    title: 'Config × M', modelled: answer.modelled, data, alternative: true, tools: say,
+    subject: () => ctx.subject() + (shown.length > pngRows ?
+      ` · the first ${count(pngRows)} of ${count(shown.length)} configs` : ''),
+    png: () => heat.image(pngRows),
     note: `Each cell is one config at one M: its median over the fastest fully measured one there. ` +
-      `Of several trials, the one with most samples speaks. Protocol: ${answer.protocol}.`,
+      `Of several trials, the one with most samples speaks. ${scope(answer)}`,
   },
   h('div', {class: 'controls'},
-    h('label', {}, 'Sort', sortSelect),
+    field('Sort', sortSelect),
     select('Engine', 'engine', [['', 'all'], ...engines.map((e): [string, string] => [e, e])]),
     select('Tile', 'tile', [['', 'all'], ...tiles.map((t): [string, string] => [t, t])]),
     select('Show', 'only', [['', 'all configs'], ['winners', 'winners'],
       ['ties', 'winners and ties'],
       ...happened.map((o): [string, string] => [`outcome:${o}`, `with ${words(o)}`])]),
-    h('label', {}, 'Text', text), say),
-  legend, heat.element, readout, spoken);
+    ladder.length < all.length && select('M', 'cols', [
+      ['', `${ladder.length} of the ladder`], ['all', `all ${all.length}, probes too`]]),
+    field('Text', text)),
+  legend, heat.element, readout, spoken,
+  h('details', {}, h('summary', {}, 'Abbreviations and keys'), h('p', {class: 'note'},
+    'tile: block of M × N × K; st: stages; splt: k2 is split-K by 2, strm is stream-K; clu: cluster; ' +
+    'load: tma, cpa (cp.async), ldg; ws: warp-specialized; 2cta: CTAs per SM; f2: MMAs in flight; ' +
+    'rm, rn: raster along M or N. Arrow keys, Page Up and Down, Home and End move the cursor, ' +
+    's sorts by its column, Enter opens its trial.')));
   replace(root, section);
   draw();
   const selected = params.has('trial') ? indexOfId(trials, params.get('trial')!) : -1;

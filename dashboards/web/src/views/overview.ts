@@ -1,9 +1,10 @@
 // What this honed has, what it does now, and what it has found.
-import type {Job, Status} from '../api';
+import type {Status} from '../api';
 import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
-import {facts} from '../facts';
-import {bytes, count, fixed, ratio, seconds, short, time, usUnit} from '../format';
+import {facts, healthCounts} from '../facts';
+import {bytes, count, deviceName, fixed, ratio, short, time} from '../format';
+import {jobsData} from '../jobs';
 import {badge, modelledBadge, panel, tableBadges} from '../panel';
 import {href} from '../route';
 import {dataTable, type Data} from '../table';
@@ -13,14 +14,14 @@ function deviceFacts(status: Status): HTMLElement {
   const list: [string, Child][] = [];
   if (device) {
     list.push(
-      ['device', [device.name, device.modelled && modelledBadge()]],
+      ['device', [`${deviceName(device.name)} `, device.modelled && modelledBadge()]],
       ['uuid', h('span', {class: 'mono'}, device.uuid || '–')],
       ['driver', device.driver || '–'], ['VBIOS', device.vbios || '–'],
       ['SMs', count(device.sm_count)],
       ['max SM clock', `${count(device.max_clock_mhz)} MHz`],
-      ['power limit', `${count(device.power_limit_w)} W`],
+      ['power limit', device.power_limit_w ? `${count(device.power_limit_w)} W` : '–'],
       ['ECC', device.ecc === null ? '–' : device.ecc ? 'on' : 'off'],
-      ['memory', bytes(device.memory_bytes)], ['L2', bytes(device.l2_bytes)],
+      ['memory', device.memory_bytes ? bytes(device.memory_bytes) : '–'], ['L2', bytes(device.l2_bytes)],
       ['bandwidth', `${fixed(device.memory_gbps, 0)} GB/s`],
       ['MMA peak', `${fixed(device.peak_tflops, 0)} T/s`],
       ['mma.sync peak', `${fixed(device.mma_sync_tflops, 0)} T/s`]);
@@ -30,53 +31,15 @@ function deviceFacts(status: Status): HTMLElement {
   list.push(
     ['health', badge(health.state === 'ok' ? 'ok' : health.state === 'quarantined' ? 'bad' : 'warn',
       health.state)],
-    ['workers lost', count(health.workers_lost)],
-    ['sentinel failures', count(health.sentinel_failures)],
+    ...healthCounts(health),
     ['revision', count(status.revision)], ['honed', status.version],
     ['kernel sources', h('span', {class: 'mono', title: status.source_closure},
       short(status.source_closure))]);
-  if (health.detail) list.push(['health detail', health.detail]);
+  if (health.detail && health.detail !== status.unavailable) {
+    list.push(['health detail', health.detail]);
+  }
   if (status.unavailable) list.push(['tuning is off', status.unavailable]);
   return facts(list, 'Device');
-}
-
-function progress(job: Job): Child {
-  if (job.total === null || job.total <= 0) return '–';
-  return [h('progress', {
-    max: job.total, value: job.done ?? 0, 'aria-label': `${job.label}: progress`,
-  }), ` ${count(job.done)} / ${count(job.total)}`];
-}
-
-function jobsData(ctx: Ctx, jobs: Job[]): Data {
-  const job = (i: number) => jobs[i];
-  return {
-    file: 'hone-jobs', rows: jobs.length,
-    columns: [
-      {key: 'label', name: 'Problem', head: true, value: (i) => job(i).label,
-        show: (i) => h('a', {
-          href: href('heat', {class: ctx.status.device?.class, problem: job(i).problem}),
-          title: job(i).problem_text,
-        }, job(i).label)},
-      {key: 'kind', name: 'Kind', value: (i) => job(i).kind},
-      {key: 'state', name: 'State', value: (i) => job(i).state,
-        show: (i) => badge(job(i).state === 'failed' ? 'bad' : job(i).state === 'running' ? 'ok' :
-          'plain', job(i).state, job(i).error ?? '')},
-      {key: 'phase', name: 'Phase', value: (i) => job(i).phase},
-      {key: 'done', name: 'Progress', value: (i) => job(i).done, show: (i) => progress(job(i))},
-      {key: 'elapsed_ns', name: 'Elapsed', value: (i) => job(i).elapsed_ns,
-        show: (i) => seconds(job(i).elapsed_ns)},
-      {key: 'eta_ns', name: 'Left', value: (i) => job(i).eta_ns,
-        show: (i) => (job(i).state === 'running' ? seconds(job(i).eta_ns) : '–')},
-      {key: 'trials', name: 'Trials', value: (i) => job(i).trials, show: (i) => count(job(i).trials)},
-      {key: 'failed', name: 'Failed', value: (i) => job(i).failed, show: (i) => count(job(i).failed)},
-      {key: 'm', name: 'At M', value: (i) => job(i).m, show: (i) => job(i).m || '–'},
-      {key: 'best_ns', name: 'Best', value: (i) => job(i).best_ns,
-        show: (i) => (job(i).best_ns ? usUnit(job(i).best_ns) : '–')},
-      {key: 'default_ns', name: 'Default', value: (i) => job(i).default_ns,
-        show: (i) => (job(i).default_ns ? usUnit(job(i).default_ns) : '–')},
-      {key: 'error', name: 'Error', value: (i) => job(i).error ?? ''},
-    ],
-  };
 }
 
 function problemsData(ctx: Ctx): Data {
@@ -130,30 +93,22 @@ export async function overviewView(ctx: Ctx, root: HTMLElement): Promise<void> {
     if (seen === drawn) return;
     drawn = seen;
     replace(device, deviceFacts(status));
-    replace(jobs, dataTable(jobsData(ctx, status.jobs), {
+    replace(jobs, dataTable(jobsData(status.device?.class, status.jobs), {
       caption: 'Jobs', hideCaption: true, empty: 'No job runs and none waits.',
     }));
   };
   live(ctx.status);
   ctx.onStatus(live);
-  const {revision} = ctx.status;
-  const fresh = h('p', {class: 'note', role: 'status'});
-  ctx.onStatus((status) => {
-    if (status.revision === revision || fresh.childElementCount > 0) return;
-    replace(fresh, `Revision ${status.revision} has been published. `,
-      h('button', {type: 'button', class: 'tool', onclick: () =>
-        dispatchEvent(new HashChangeEvent('hashchange'))}, 'Show it'));
-  });
   replace(root,
     panel({title: 'Device', modelled: ctx.status.device?.modelled}, device),
-    panel({title: 'Jobs', data: () => jobsData(ctx, latest.jobs),
+    panel({title: 'Jobs', data: () => jobsData(latest.device?.class, latest.jobs),
       note: 'Live, every 2 seconds while the page is in view.'}, jobs),
     ctx.cls && panel({
-      title: `Problems on ${ctx.cls.name}`, modelled: ctx.cls.modelled,
+      title: `Problems on ${deviceName(ctx.cls.name)}`, modelled: ctx.cls.modelled,
       data: () => problemsData(ctx),
       note: `${count(ctx.cls.trials)} trials, ${count(ctx.cls.tables)} tables, sm_${ctx.cls.sm_arch}, ` +
         `${ctx.cls.sm_count} SMs.`,
-    }, fresh, dataTable(problemsData(ctx), {
+    }, dataTable(problemsData(ctx), {
       caption: 'Problems', hideCaption: true,
       empty: 'Nothing has been tuned yet. Try: hone tune --n 8192 --k 8192 --b int4 --group 128',
     })));

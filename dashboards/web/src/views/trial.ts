@@ -4,7 +4,7 @@ import {axis, axisOfM, chart, errorBars} from '../chart';
 import type {Ctx} from '../context';
 import {h, replace, type Child} from '../dom';
 import {facts} from '../facts';
-import {bytes, count, fixed, interval, ratio, short, time, us, usUnit, words} from '../format';
+import {bytes, count, deviceName, fixed, intervalUnit, ratio, short, time, us, usUnit, words} from '../format';
 import {badge, modelledBadge, panel} from '../panel';
 import {href} from '../route';
 import {indexOfId, toColumns, toGrid} from '../trials';
@@ -17,14 +17,14 @@ function head(trial: Trial, low: number | null, high: number | null): HTMLElemen
     ['outcome', badge(good ? 'ok' : 'bad', words(trial.outcome))],
     ['M', count(trial.m)],
     ['median', trial.median_ns ? usUnit(trial.median_ns) : '–'],
-    ['interval', `${interval(low, high)} µs`],
+    ['interval', intervalUnit(low, high)],
     ['samples', count(trial.samples.length)],
     ['gate', trial.gate],
     ['error norm', fixed(trial.relative_norm, 6)],
     ['worst error / tolerance', fixed(trial.worst_ratio, 4)],
     ['protocol', trial.protocol], ['made', time(trial.unix_us)],
     ['session', hash(trial.session)],
-    ['device', [trial.device.name, trial.device.modelled && modelledBadge()]],
+    ['device', [`${deviceName(trial.device.name)} `, trial.device.modelled && modelledBadge()]],
     ['driver', trial.device.driver || '–'],
   ];
   if (trial.detail) list.push(['detail', trial.detail]);
@@ -38,14 +38,14 @@ function compileFacts({compile: c}: Trial): HTMLElement {
     ['stack', bytes(c.stack_bytes)], ['shared memory', bytes(c.smem_bytes)],
     ['compile time', `${count(c.compile_ms)} ms`], ['NVRTC', c.nvrtc || '–'],
     ['kernel', hash(c.kernel_id)], ['cubin', hash(c.cubin_hash)],
-  ], 'Compiled kernel');
+  ], 'Compiled kernel', true);
 }
 
 function configFacts(text: string): HTMLElement {
   return facts(text.split(',').map((part): [string, Child] => {
     const mark = part.indexOf('=');
     return [words(part.slice(0, mark)), h('span', {class: 'mono'}, part.slice(mark + 1))];
-  }), 'Config');
+  }), 'Config', true);
 }
 
 function samplesChart(ctx: Ctx, trial: Trial, low: number | null, high: number | null):
@@ -83,13 +83,22 @@ function samplesChart(ctx: Ctx, trial: Trial, low: number | null, high: number |
         type: 'value', gridIndex, minInterval: 1, scale: true, splitLine: {show: false},
         axisLabel: {show: last, color: colours.muted, fontSize: 11},
       });
-      const y = (gridIndex: number, name: string) => axis(colours, name, {
-        type: 'value', gridIndex, scale: true, nameGap: 54,
+      const y = (gridIndex: number, name: string, extra = {}) => axis(colours, name, {
+        type: 'value', gridIndex, scale: true, nameGap: 54, ...extra,
+      });
+      // The interval is in view, whole.
+      const times = [...samples.map((sample) => sample[0]), ...(low ? [low] : []),
+        ...(high ? [high] : [])];
+      const [least, most] = [Math.min(...times) / 1000, Math.max(...times) / 1000];
+      const room = Math.max(0.01, (most - least) * 0.08);
+      const timeAxis = y(0, 'time, µs', {
+        min: least - room, max: most + room,
+        axisLabel: {showMinLabel: false, showMaxLabel: false},
       });
       return {
         grid: grids,
         xAxis: clocked ? [x(0, false), x(1, true)] : [x(0, true)],
-        yAxis: clocked ? [y(0, 'time, µs'), y(1, 'SM clock, MHz')] : [y(0, 'time, µs')],
+        yAxis: clocked ? [timeAxis, y(1, 'SM clock, MHz')] : [timeAxis],
         series: [
           {
             name: 'time', type: 'scatter', symbolSize: 5, itemStyle: {color: colours.tuned},
@@ -152,21 +161,21 @@ function overM(ctx: Ctx, trial: Trial, answer: TrialsAnswer): HTMLElement | null
       ],
     }),
     option: (colours) => ({
-      grid: {left: 72, right: 16, top: 12, bottom: 48}, xAxis: axisOfM(colours),
+      grid: {left: 72, right: 16, top: 12, bottom: 48}, xAxis: axisOfM(colours, cols.map((col) => grid.ms[col])),
       yAxis: axis(colours, 'of the best', {type: 'value', scale: true, nameGap: 54}),
       series: [
         {name: 'ratio', type: 'line', symbol: 'circle', symbolSize: 6, color: colours.tuned,
-          lineStyle: {width: 1}, data: cols.map((col, i) => [grid.ms[col], scaled(t.median[at(i)], i)])},
-        errorBars('interval', cols.map((col, i) => [grid.ms[col],
+          lineStyle: {width: 1}, data: cols.map((col, i) => [Math.log2(grid.ms[col]), scaled(t.median[at(i)], i)])},
+        errorBars('interval', cols.map((col, i) => [Math.log2(grid.ms[col]),
           scaled(t.low[at(i)] || t.median[at(i)], i), scaled(t.high[at(i)] || t.median[at(i)], i)]),
         colours.tuned),
       ],
     }),
     stops: {
-      count: cols.length, x: (i) => grid.ms[cols[i]], y: (i) => scaled(t.median[at(i)], i),
+      count: cols.length, x: (i) => Math.log2(grid.ms[cols[i]]), y: (i) => scaled(t.median[at(i)], i),
       href: link,
       text: (i) => [`M = ${grid.ms[cols[i]]}: ${ratio(scaled(t.median[at(i)], i))}`,
-        usUnit(t.median[at(i)]), `${interval(t.low[at(i)], t.high[at(i)])} µs`,
+        usUnit(t.median[at(i)]), intervalUnit(t.low[at(i)], t.high[at(i)]),
         `${t.samples[at(i)]} samples`],
     },
   });

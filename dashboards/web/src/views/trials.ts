@@ -2,9 +2,9 @@
 import {get, type TrialsAnswer} from '../api';
 import {shortConfig} from '../config';
 import type {Ctx} from '../context';
-import {h, interaction, replace} from '../dom';
+import {field, h, interaction, replace} from '../dom';
 import {count, time, us, words} from '../format';
-import {panel} from '../panel';
+import {panel, scope} from '../panel';
 import {href, note} from '../route';
 import {dataTable, type Data} from '../table';
 import {toColumns} from '../trials';
@@ -41,7 +41,8 @@ export async function trialsView(ctx: Ctx, root: HTMLElement): Promise<void> {
         {key: 'config', name: 'Config', value: (i) => answer.configs[t.config[at(i)]],
           show: (i) => h('span', {class: 'mono', title: answer.configs[t.config[at(i)]]},
             shortConfig(answer.configs[t.config[at(i)]]))},
-        {key: 'time', name: 'Made', value: (i) => time(t.unixUs[at(i)])},
+        {key: 'time', name: 'Made', value: (i) => time(t.unixUs[at(i)]),
+          order: (i) => t.unixUs[at(i)]},
       ],
     };
   };
@@ -74,11 +75,11 @@ export async function trialsView(ctx: Ctx, root: HTMLElement): Promise<void> {
         draw();
       }),
     }, options.map(([value, text]) => h('option', {value, selected: value === state[key]}, text)));
-    return h('label', {}, name, control);
+    return field(name, control);
   };
   draw();
   replace(root, panel({
-    title: 'All trials', modelled: answer.modelled, data, note: `Protocol: ${answer.protocol}.`,
+    title: 'All trials', modelled: answer.modelled, data, note: scope(answer),
   },
   h('div', {class: 'controls'},
     select('M', 'm', [['', 'all'], ...ms.map((m): [string, string] => [String(m), String(m)])]),
