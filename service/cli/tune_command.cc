@@ -112,7 +112,7 @@ absl::Status CancelTune(const Invocation& invocation, Connection& connection) {
 }
 
 absl::Status PrintOutcome(const Invocation& invocation,
-                          const TuneOutcome& outcome) {
+                          const TuneReply& outcome) {
   std::ostream& out = invocation.env.out;
   if (!outcome.result.has_value()) {
     if (invocation.format == Format::kTable) {
@@ -149,7 +149,7 @@ absl::Status RunTuneCommand(const Invocation& invocation) {
 
   auto progress = std::make_unique<Progress>(invocation.env.err,
                                              invocation.env.err_is_terminal);
-  const absl::StatusOr<TuneOutcome> outcome = RunTune(
+  const absl::StatusOr<TuneReply> outcome = RunTune(
       connection, request, invocation.env.interrupts,
       [&](const v1::TuneLayerResponse& event) {
         if (invocation.format == Format::kJsonLines) {

@@ -31,6 +31,10 @@ constexpr const char* kCodeNames[] = {"OK",
                                       "UNAVAILABLE",
                                       "DATA_LOSS",
                                       "UNAUTHENTICATED"};
+// OK, UNKNOWN, INTERNAL, DATA_LOSS.
+constexpr bool kShownFromTheStart[] = {true,  false, true,  false, false, false,
+                                       false, false, false, false, false, false,
+                                       false, true,  false, true,  false};
 constexpr const char* kEndNames[] = {"succeeded", "fresh", "failed",
                                      "cancelled"};
 // What a compile can come to; see CompiledCandidate.
@@ -165,9 +169,9 @@ void EventMetrics::CollectRpcs(MetricFamilies& families) const {
     AddHistogram(duration, {{"method", method->name}}, method->duration);
     for (size_t code = 0; code < kCodes; ++code) {
       const double value = Value(method->codes[code]);
-      // Of the codes only those that occurred, and OK, so that a rate has a
-      // beginning.
-      if (value > 0 || code == 0) {
+      // Of the codes only those that occurred, and those whose first time must
+      // be seen in a rate: OK and the ones that are honed's own fault.
+      if (value > 0 || kShownFromTheStart[code]) {
         AddValue(count, {{"method", method->name}, {"code", kCodeNames[code]}},
                  value);
       }

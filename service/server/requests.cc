@@ -1,6 +1,7 @@
 #include "service/server/requests.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "kernels/config/status_macros.h"
 #include "service/convert/config_convert.h"
+#include "service/convert/enum_convert.h"
 #include "service/convert/errors.h"
 #include "service/convert/table_convert.h"
 #include "tuner/audit.h"
@@ -29,6 +31,12 @@ void SetDuration(absl::Duration duration, google::protobuf::Duration* out) {
   out->set_seconds(absl::ToInt64Seconds(duration));
   out->set_nanos(static_cast<int32_t>(
       absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));
+}
+
+void SetTime(absl::Time time, google::protobuf::Timestamp* out) {
+  const int64_t us = absl::ToUnixMicros(time);
+  out->set_seconds(us / 1'000'000);
+  out->set_nanos(static_cast<int32_t>(us % 1'000'000) * 1000);
 }
 
 v1::TunePhase ToProto(SessionPhase phase) {
@@ -274,6 +282,38 @@ absl::StatusOr<PagePosition> ParsePageToken(absl::string_view list,
   return errors.ToStatus();
 }
 
+void AddTrialsPage(const TrialColumns& trials, int64_t offset, int64_t size,
+                   v1::ListTrialsResponse* response) {
+  if (trials.id.empty()) return;
+  *response->mutable_protocol() = ToProto(trials.protocol);
+  std::vector<size_t> order(trials.id.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return trials.id[a] < trials.id[b]; });
+  const auto total = static_cast<int64_t>(order.size());
+  const int64_t end = std::min(total, offset + size);
+  for (int64_t at = offset; at < end; ++at) {
+    const size_t i = order[static_cast<size_t>(at)];
+    v1::Trial& trial = *response->add_trials();
+    trial.set_m(trials.m[i]);
+    trial.set_config(trials.configs[static_cast<size_t>(trials.config[i])]);
+    // An outcome of a later Hone stays unspecified.
+    const absl::StatusOr<Outcome> outcome =
+        ParseOutcome(trials.outcomes[static_cast<size_t>(trials.outcome[i])]);
+    if (outcome.ok())
+      trial.set_outcome(EnumToProto<v1::TrialOutcome>(*outcome));
+    trial.set_samples(trials.samples[i]);
+    trial.set_median_ns(trials.median_ns[i]);
+    trial.set_low_ns(trials.low_ns[i]);
+    trial.set_high_ns(trials.high_ns[i]);
+    trial.set_session_id(
+        trials.sessions[static_cast<size_t>(trials.session[i])]);
+    SetTime(absl::FromUnixMicros(trials.unix_us[i]), trial.mutable_ended_at());
+  }
+  if (end < total)
+    response->set_next_page_token(MakePageToken("trials", {0, end}));
+}
+
 v1::TuneProgress ToProto(const SessionProgress& progress, TuneState state) {
   v1::TuneProgress out;
   out.set_phase(state == TuneState::kQueued ? v1::TUNE_PHASE_QUEUED
@@ -303,10 +343,13 @@ v1::Tune ToProto(const TuneSnapshot& snapshot) {
   out.set_detached(snapshot.detached);
   out.set_idle(snapshot.idle);
   out.set_error(std::string(snapshot.error.message()));
-  const int64_t us = absl::ToUnixMicros(snapshot.submitted);
-  out.mutable_submitted_at()->set_seconds(us / 1'000'000);
-  out.mutable_submitted_at()->set_nanos(static_cast<int32_t>(us % 1'000'000) *
-                                        1000);
+  SetTime(snapshot.submitted, out.mutable_submitted_at());
+  if (snapshot.started != absl::InfinitePast())
+    SetTime(snapshot.started, out.mutable_started_at());
+  if (snapshot.ended != absl::InfinitePast())
+    SetTime(snapshot.ended, out.mutable_ended_at());
+  out.set_kind(EnumToProto<v1::JobKind>(snapshot.kind));
+  out.set_already_fresh(snapshot.already_fresh);
   return out;
 }
 
