@@ -24,6 +24,7 @@ struct ClockEvents {
   bool hardware_thermal = false;
   bool power_brake = false;
   bool software_thermal = false;
+  friend bool operator==(const ClockEvents&, const ClockEvents&) = default;
 };
 
 // One GPU as NVML sees it. Thread-safe.

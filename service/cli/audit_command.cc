@@ -90,7 +90,7 @@ absl::Status RunAuditCommand(const Invocation& invocation) {
   Connection connection(invocation.addresses[0]);
   auto progress = std::make_unique<Progress>(invocation.env.err,
                                              invocation.env.err_is_terminal);
-  const absl::StatusOr<AuditOutcome> outcome = RunAudit(
+  const absl::StatusOr<AuditReply> outcome = RunAudit(
       connection, request, invocation.env.interrupts,
       [&](const v1::AuditLayerResponse& event) {
         if (invocation.format == Format::kJsonLines) {

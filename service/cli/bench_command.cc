@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,6 +16,8 @@
 #include "service/cli/format.h"
 #include "service/cli/json.h"
 #include "service/cli/layer_flags.h"
+#include "service/cli/layer_times.h"
+#include "service/cli/output_file.h"
 #include "service/cli/roofline.h"
 #include "service/convert/config_convert.h"
 #include "service/convert/table_convert.h"
@@ -57,50 +57,8 @@ double Percentile(const std::vector<double>& sorted, double percent) {
   return sorted[std::min(rank, sorted.size() - 1)];
 }
 
-// One M of the sweep.
-struct BenchRow {
-  int64_t m = 0;
-  TuningConfig config;
-  Floors floors;
-  // Null where this M was not measured for this problem on this device.
-  const Evidence* evidence = nullptr;
-
-  // As the evidence has it.
-  int64_t floor_ns() const {
-    return evidence != nullptr ? evidence->floor_ns
-                               : static_cast<int64_t>(floors.ns() + 0.5);
-  }
-  Achieved achieved() const {
-    return AchievedIn(floors, static_cast<double>(evidence->median_ns));
-  }
-};
-
-std::vector<BenchRow> RowsOf(const TableAnswer& answer,
-                             const std::vector<int64_t>& ms) {
-  // Other answers' evidence is of another problem or device.
-  const bool own = answer.provenance.match == MatchKind::kExact;
-  std::vector<BenchRow> rows;
-  for (const int64_t m : ms) {
-    const TableEntry& entry = *answer.table.Find(m);
-    BenchRow row;
-    row.m = m;
-    row.config = entry.config;
-    row.floors = FloorsOf(answer.table.problem, answer.table.device, m);
-    for (const Evidence& e : entry.evidence) {
-      if (own && e.m == m && e.median_ns > 0) row.evidence = &e;
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-// What the problem's operations are called, 10^12 a second.
-std::string RateUnit(const Problem& problem) {
-  return problem.layer.a.is_integer() ? "TOP/s" : "TFLOP/s";
-}
-
 std::string RenderRows(const Problem& problem,
-                       const std::vector<BenchRow>& rows) {
+                       const std::vector<LayerTime>& rows) {
   TextTable table({{"M", true},
                    {"time µs", true},
                    {"floor µs", true},
@@ -109,7 +67,7 @@ std::string RenderRows(const Problem& problem,
                    {"TB/s", true},
                    {"binds"},
                    {"kernel"}});
-  for (const BenchRow& row : rows) {
+  for (const LayerTime& row : rows) {
     const bool timed = row.evidence != nullptr;
     const int64_t ns = timed ? row.evidence->median_ns : 0;
     table.AddRow(
@@ -123,10 +81,10 @@ std::string RenderRows(const Problem& problem,
   return table.Render();
 }
 
-Json RowsJson(const std::vector<BenchRow>& rows) {
+Json RowsJson(const std::vector<LayerTime>& rows) {
   const Json null{"null"};
   std::vector<Json> out;
-  for (const BenchRow& row : rows) {
+  for (const LayerTime& row : rows) {
     JsonObject object;
     object.Add("m", row.m)
         .Add("config", row.config.ToString())
@@ -150,43 +108,6 @@ Json RowsJson(const std::vector<BenchRow>& rows) {
     out.push_back(object.Build());
   }
   return JsonArray(out);
-}
-
-// FailedPrecondition when no M was measured.
-absl::StatusOr<Roofline> RooflineOf(const TableAnswer& answer,
-                                    const std::vector<BenchRow>& rows) {
-  Roofline roofline;
-  roofline.title = DescribeProblem(answer.table.problem);
-  roofline.subtitle = absl::StrCat(DescribeDevice(answer.table.device), ", ",
-                                   Marks(answer.provenance));
-  roofline.unit = RateUnit(answer.table.problem);
-  roofline.modelled = answer.provenance.modelled;
-  for (const BenchRow& row : rows) {
-    roofline.memory_gbps = row.floors.memory_gbps;
-    roofline.tflops = row.floors.tflops;
-    if (row.evidence == nullptr) continue;
-    roofline.points.push_back(
-        {row.m, row.floors.intensity(), row.achieved().tflops});
-  }
-  if (roofline.points.empty()) {
-    return absl::FailedPreconditionError(
-        "none of these M was measured, so there is no roofline to draw; 'hone "
-        "tune' measures them");
-  }
-  return roofline;
-}
-
-// A file appears whole or not at all.
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  const std::string partial = path + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(partial, path, error);
-  if (file && !error) return absl::OkStatus();
-  std::filesystem::remove(partial, error);
-  return UsageError(absl::StrCat("--roofline: cannot write ", path));
 }
 
 absl::Status RunBench(const Invocation& invocation) {
@@ -213,7 +134,7 @@ absl::Status RunBench(const Invocation& invocation) {
   HONE_ASSIGN_OR_RETURN(const std::vector<double> times,
                         TimeLookups(invocation, connection, ToProto(problem),
                                     ms, count.value_or(2000)));
-  const std::vector<BenchRow> rows = RowsOf(answer, ms);
+  const std::vector<LayerTime> rows = LayerTimesOf(answer, ms);
 
   const double p50 = Percentile(times, 50);
   const double p90 = Percentile(times, 90);
@@ -253,7 +174,7 @@ absl::Status RunBench(const Invocation& invocation) {
   if (args.Has("plot")) out << "\n" << RooflinePlot(roofline);
   if (args.Has("roofline")) {
     const std::string path = args.Get("roofline");
-    HONE_RETURN_IF_ERROR(WriteFile(path, RooflineSvg(roofline)));
+    HONE_RETURN_IF_ERROR(WriteFile("roofline", path, RooflineSvg(roofline)));
     if (text) out << "\nWrote the roofline to " << path << ".\n";
   }
   return absl::OkStatus();

@@ -28,9 +28,10 @@ constexpr char kExitCodes[] =
     "  130  interrupted with Ctrl-C\n";
 
 std::vector<Command> Commands() {
-  return {TuneCommand(),    SweepCommand(),  GetCommand(),     TableCommand(),
-          ExplainCommand(), BenchCommand(),  AuditCommand(),   RecheckCommand(),
-          ExportCommand(),  ImportCommand(), DevicesCommand(), TrafficCommand()};
+  return {TuneCommand(),    SweepCommand(),  GetCommand(),    TableCommand(),
+          ExplainCommand(), BenchCommand(),  PlotCommand(),   AuditCommand(),
+          RecheckCommand(), TopCommand(),    ExportCommand(), ImportCommand(),
+          DevicesCommand(), TrafficCommand()};
 }
 
 std::vector<Flag> GlobalFlags(bool many_addresses) {
@@ -69,7 +70,7 @@ std::string Overview() {
 // The command's own flags, then those of every command.
 std::vector<Flag> AllFlags(const Command& command) {
   std::vector<Flag> flags = command.flags;
-  for (Flag& flag : GlobalFlags(command.name == "sweep"))
+  for (Flag& flag : GlobalFlags(command.many_addresses))
     flags.push_back(std::move(flag));
   return flags;
 }

@@ -26,6 +26,10 @@ struct Environment {
   const std::atomic<int>& interrupts;
   // The hone binary's own path.
   std::string executable;
+  // Descriptors of the terminal that keys come from and that is drawn on; -1
+  // where input or output is none.
+  int terminal_in = -1;
+  int terminal_out = -1;
 };
 
 enum class Format { kTable, kJson, kJsonLines };
@@ -48,6 +52,8 @@ struct Command {
   // Further paragraphs of its help.
   std::string details;
   std::vector<Flag> flags;
+  // Whether it may ask several daemons.
+  bool many_addresses = false;
   absl::Status (*run)(const Invocation& invocation);
 };
 
@@ -63,6 +69,8 @@ Command ExplainCommand();
 Command AuditCommand();
 Command RecheckCommand();
 Command TrafficCommand();
+Command TopCommand();
+Command PlotCommand();
 
 // Flags that start a job: --budget --max-kernels --retune --ladder.
 std::vector<Flag> TuneFlags();

@@ -27,6 +27,8 @@ std::unique_ptr<v1::TuningService::Stub> Connect(const std::string& address) {
   // A daemon is on this machine or in this cluster, never behind a proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(64 << 20);
+  // Who watches a daemon sees soon that it is back.
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   return v1::TuningService::NewStub(grpc::CreateCustomChannel(
       GrpcTarget(address), grpc::InsecureChannelCredentials(), arguments));
 }
@@ -131,14 +133,14 @@ absl::Status Connection::ToStatus(const grpc::Status& status) const {
   return FromGrpcStatus(status);
 }
 
-absl::StatusOr<TuneOutcome> RunTune(
+absl::StatusOr<TuneReply> RunTune(
     Connection& connection, const v1::TuneLayerRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::TuneLayerResponse&)>& on_event) {
   grpc::ClientContext context;
   TuneCanceller canceller(connection, context, interrupts);
   const auto reader = connection.stub().TuneLayer(&context, request);
-  TuneOutcome outcome;
+  TuneReply outcome;
   v1::TuneLayerResponse response;
   bool left = false;
   while (reader->Read(&response)) {
@@ -167,14 +169,14 @@ absl::StatusOr<TuneOutcome> RunTune(
   return connection.ToStatus(status);
 }
 
-absl::StatusOr<AuditOutcome> RunAudit(
+absl::StatusOr<AuditReply> RunAudit(
     Connection& connection, const v1::AuditLayerRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::AuditLayerResponse&)>& on_event) {
   grpc::ClientContext context;
   TuneCanceller canceller(connection, context, interrupts);
   const auto reader = connection.stub().AuditLayer(&context, request);
-  AuditOutcome outcome;
+  AuditReply outcome;
   v1::AuditLayerResponse response;
   while (reader->Read(&response)) {
     on_event(response);
@@ -196,14 +198,14 @@ absl::StatusOr<AuditOutcome> RunAudit(
   return connection.ToStatus(status);
 }
 
-absl::StatusOr<RecheckOutcome> RunRecheck(
+absl::StatusOr<RecheckReply> RunRecheck(
     Connection& connection, const v1::RecheckTablesRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::RecheckTablesResponse&)>& on_event) {
   grpc::ClientContext context;
   TuneCanceller canceller(connection, context, interrupts);
   const auto reader = connection.stub().RecheckTables(&context, request);
-  RecheckOutcome outcome;
+  RecheckReply outcome;
   v1::RecheckTablesResponse response;
   bool left = false;
   while (reader->Read(&response)) {

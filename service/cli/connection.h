@@ -48,7 +48,8 @@ class Connection {
   const std::unique_ptr<v1::TuningService::Stub> stub_;
 };
 
-struct TuneOutcome {
+// What came of one TuneLayer.
+struct TuneReply {
   v1::TuneAccepted accepted;
   // Empty for a detached request, which is left as soon as it is accepted.
   std::optional<v1::TuneResult> result;
@@ -62,23 +63,23 @@ struct TuneOutcome {
 // joined or is detached, so that others keep theirs. A second rise does not
 // wait for the daemon to agree. Without a result, the error exits with
 // Exit::kInterrupted.
-absl::StatusOr<TuneOutcome> RunTune(
+absl::StatusOr<TuneReply> RunTune(
     Connection& connection, const v1::TuneLayerRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::TuneLayerResponse&)>& on_event);
 
-struct AuditOutcome {
+struct AuditReply {
   std::optional<v1::AuditReport> result;
   bool interrupted = false;
 };
 
 // The same for an audit, which nobody can leave running.
-absl::StatusOr<AuditOutcome> RunAudit(
+absl::StatusOr<AuditReply> RunAudit(
     Connection& connection, const v1::AuditLayerRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::AuditLayerResponse&)>& on_event);
 
-struct RecheckOutcome {
+struct RecheckReply {
   v1::TuneAccepted accepted;
   // Empty for a detached request, which is left as soon as it is accepted.
   std::optional<v1::RecheckReport> result;
@@ -86,7 +87,7 @@ struct RecheckOutcome {
 };
 
 // The same for a recheck.
-absl::StatusOr<RecheckOutcome> RunRecheck(
+absl::StatusOr<RecheckReply> RunRecheck(
     Connection& connection, const v1::RecheckTablesRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::RecheckTablesResponse&)>& on_event);

@@ -79,7 +79,7 @@ absl::Status TuneOne(Connection& connection, v1::TuneLayerRequest request,
   SetBudget(row.budget, request);
   const std::string job = DescribeProblem(row.problem);
   const absl::Time start = absl::Now();
-  const absl::StatusOr<TuneOutcome> outcome = RunTune(
+  const absl::StatusOr<TuneReply> outcome = RunTune(
       connection, request, interrupts, [&](const v1::TuneLayerResponse& event) {
         if (!event.has_progress()) return;
         progress.Update(job, event.progress().phase(),

@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
   if (error) executable = argv[0];
   // Only these have something to wind up; the others just end.
   const std::string command = argc > 1 ? argv[1] : "";
-  if (command == "tune" || command == "sweep" || command == "audit") {
+  if (command == "tune" || command == "sweep" || command == "audit" ||
+      command == "top") {
     struct sigaction action = {};
     action.sa_handler = [](int) { interrupts.fetch_add(1); };
     action.sa_flags = SA_RESTART;
@@ -40,6 +41,8 @@ int main(int argc, char** argv) {
                           return static_cast<const char*>(std::getenv(name));
                         },
                         interrupts,
-                        executable};
+                        executable,
+                        isatty(STDIN_FILENO) != 0 ? STDIN_FILENO : -1,
+                        isatty(STDOUT_FILENO) != 0 ? STDOUT_FILENO : -1};
   return hone::RunHone(std::vector<std::string>(argv + 1, argv + argc), env);
 }

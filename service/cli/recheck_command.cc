@@ -150,7 +150,7 @@ absl::Status RunRecheckCommand(const Invocation& invocation) {
   Connection connection(invocation.addresses[0]);
   auto progress = std::make_unique<Progress>(invocation.env.err,
                                              invocation.env.err_is_terminal);
-  const absl::StatusOr<RecheckOutcome> outcome = RunRecheck(
+  const absl::StatusOr<RecheckReply> outcome = RunRecheck(
       connection, request, invocation.env.interrupts,
       [&](const v1::RecheckTablesResponse& event) {
         if (invocation.format == Format::kJsonLines) {

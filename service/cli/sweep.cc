@@ -100,7 +100,7 @@ bool FindFresh(DeviceClass& device_class, const Connection& self,
 }
 
 // Fills `result` from what the daemon said.
-void Record(const absl::StatusOr<TuneOutcome>& outcome, SweepResult& result) {
+void Record(const absl::StatusOr<TuneReply>& outcome, SweepResult& result) {
   if (!outcome.ok()) {
     result.state = SweepState::kFailed;
     result.error = absl::StrCat(outcome.status().message(), " [",
@@ -140,7 +140,7 @@ void Work(DeviceClass& device_class, Connection& daemon,
       v1::TuneLayerRequest request = settings;
       *request.mutable_problem() = ToProto(result.layer.problem);
       request.set_request_id(NewUuid());
-      const absl::StatusOr<TuneOutcome> outcome = RunTune(
+      const absl::StatusOr<TuneReply> outcome = RunTune(
           daemon, request, interrupts, [&](const v1::TuneLayerResponse& event) {
             if (event.has_progress()) {
               progress.Update(job, event.progress().phase(),

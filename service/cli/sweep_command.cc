@@ -202,6 +202,7 @@ absl::Status RunSweepCommand(const Invocation& invocation) {
 Command SweepCommand() {
   Command command;
   command.name = "sweep";
+  command.many_addresses = true;
   command.positional = "FILE...";
   command.max_positional = 1000;
   command.summary = "tune every layer of one or more models";

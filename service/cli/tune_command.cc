@@ -71,7 +71,7 @@ absl::Status ListTunes(const Invocation& invocation, Connection& connection) {
       table.AddRow(
           {tune.tune_id(),
            absl::AsciiStrToLower(
-               absl::StripPrefix(v1::TuneKind_Name(tune.kind()), "TUNE_KIND_")),
+               absl::StripPrefix(v1::JobKind_Name(tune.kind()), "JOB_KIND_")),
            absl::AsciiStrToLower(absl::StripPrefix(
                v1::TuneState_Name(tune.state()), "TUNE_STATE_")),
            layer,
@@ -115,7 +115,7 @@ absl::Status CancelTune(const Invocation& invocation, Connection& connection) {
 }
 
 absl::Status PrintOutcome(const Invocation& invocation,
-                          const TuneOutcome& outcome) {
+                          const TuneReply& outcome) {
   std::ostream& out = invocation.env.out;
   if (!outcome.result.has_value()) {
     if (invocation.format == Format::kTable) {
@@ -152,7 +152,7 @@ absl::Status RunTuneCommand(const Invocation& invocation) {
 
   auto progress = std::make_unique<Progress>(invocation.env.err,
                                              invocation.env.err_is_terminal);
-  const absl::StatusOr<TuneOutcome> outcome = RunTune(
+  const absl::StatusOr<TuneReply> outcome = RunTune(
       connection, request, invocation.env.interrupts,
       [&](const v1::TuneLayerResponse& event) {
         if (invocation.format == Format::kJsonLines) {

@@ -49,6 +49,8 @@ foreach(library ${SHARED} ${travelling})
 endforeach()
 file(GLOB models ${ROOT}/service/models/*.json ${ROOT}/service/models/README.md)
 file(COPY ${models} DESTINATION ${stage}/share/hone/models)
+file(COPY ${ROOT}/dashboards/grafana ${ROOT}/dashboards/alerts
+  DESTINATION ${stage}/share/hone/dashboards)
 foreach(file LICENSE README.md)
   if(EXISTS ${ROOT}/${file})
     file(COPY ${ROOT}/${file} DESTINATION ${stage})

@@ -26,11 +26,11 @@ prometheus::ClientMetric DurationHistogram::Collect() const {
     histogram.sample_count += counts_[i].load(std::memory_order_relaxed);
     histogram.bucket.push_back({histogram.sample_count,
                                 i < bounds_
-                                    ? static_cast<double>(bounds_ns_[i]) * 1e-9
+                                    ? static_cast<double>(bounds_ns_[i]) / 1e9
                                     : std::numeric_limits<double>::infinity()});
   }
   histogram.sample_sum =
-      static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) * 1e-9;
+      static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) / 1e9;
   return out;
 }
 

@@ -323,8 +323,8 @@ Provenance LookupIndex::Describe(const Found& found,
   return provenance;
 }
 
-DispatchTable LookupIndex::Defaults(const Problem& problem,
-                                    const DeviceSpec& device) const {
+std::shared_ptr<const DispatchTable> LookupIndex::Defaults(
+    const Problem& problem, const DeviceSpec& device) const {
   constexpr size_t kMost = 256;
   const std::string key = absl::StrCat(
       problem.ToString(), "|", device.ClassText(), "|", device.SoftText(), "|",
@@ -332,13 +332,10 @@ DispatchTable LookupIndex::Defaults(const Problem& problem,
   {
     absl::MutexLock lock(&defaults_->mutex);
     const auto known = defaults_->tables.find(key);
-    if (known != defaults_->tables.end()) {
-      DispatchTable table = known->second;
-      table.device = device;
-      return table;
-    }
+    if (known != defaults_->tables.end()) return known->second;
   }
-  DispatchTable table = HeuristicTable(problem, device);
+  auto table =
+      std::make_shared<const DispatchTable>(HeuristicTable(problem, device));
   absl::MutexLock lock(&defaults_->mutex);
   if (defaults_->tables.size() >= kMost) defaults_->tables.clear();
   defaults_->tables.emplace(key, table);
@@ -352,7 +349,8 @@ absl::StatusOr<TableAnswer> LookupIndex::GetTable(
   answer.provenance = Describe(found, device);
   answer.provenance.regret_bound = BoundAt(found, 0);
   if (found.stored == nullptr) {
-    answer.table = Defaults(problem, device);
+    answer.table = *Defaults(problem, device);
+    answer.table.device = device;
     return answer;
   }
   answer.table = found.stored->table;
@@ -374,11 +372,10 @@ absl::StatusOr<ConfigAnswer> LookupIndex::GetConfig(const Problem& problem,
   HONE_ASSIGN_OR_RETURN(const Found found, Find(problem, device));
   Provenance provenance = Describe(found, device);
   provenance.regret_bound = BoundAt(found, m);
-  if (found.stored == nullptr) {
-    const DispatchTable table = Defaults(problem, device);
-    return AnswerAt({table, std::move(provenance)}, m);
-  }
-  const DispatchTable& table = found.stored->table;
+  std::shared_ptr<const DispatchTable> defaults;
+  if (found.stored == nullptr) defaults = Defaults(problem, device);
+  const DispatchTable& table =
+      defaults != nullptr ? *defaults : found.stored->table;
   // One entry's answer does not need a copy of the table.
   TableAnswer slim;
   slim.table.ladder = table.ladder;

@@ -79,9 +79,9 @@ class LookupIndex {
   // What is known of the regret at one M, or with 0 at the table's own.
   std::optional<RegretBound> BoundAt(const Found& found, int64_t m) const;
   // HeuristicTable(), which takes a millisecond, of the last few hundred asked
-  // for.
-  DispatchTable Defaults(const Problem& problem,
-                         const DeviceSpec& device) const;
+  // for. Its device may differ from `device` in what no config follows from.
+  std::shared_ptr<const DispatchTable> Defaults(const Problem& problem,
+                                                const DeviceSpec& device) const;
 
   const std::vector<StoredTable> tables_;
   const int64_t revision_;
@@ -102,8 +102,8 @@ class LookupIndex {
   // Of Defaults(); apart, so that an index can be moved.
   struct DefaultTables {
     absl::Mutex mutex;
-    absl::flat_hash_map<std::string, DispatchTable> tables
-        ABSL_GUARDED_BY(mutex);
+    absl::flat_hash_map<std::string, std::shared_ptr<const DispatchTable>>
+        tables ABSL_GUARDED_BY(mutex);
   };
   std::unique_ptr<DefaultTables> defaults_ = std::make_unique<DefaultTables>();
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "kernels/config/status_macros.h"
 #include "service/convert/config_convert.h"
+#include "service/convert/enum_convert.h"
 #include "service/convert/errors.h"
 #include "service/convert/table_convert.h"
 #include "tuner/audit.h"
@@ -34,6 +36,12 @@ void SetDuration(absl::Duration duration, google::protobuf::Duration* out) {
   out->set_seconds(absl::ToInt64Seconds(duration));
   out->set_nanos(static_cast<int32_t>(
       absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));
+}
+
+void SetTime(absl::Time time, google::protobuf::Timestamp* out) {
+  const int64_t us = absl::ToUnixMicros(time);
+  out->set_seconds(us / 1'000'000);
+  out->set_nanos(static_cast<int32_t>(us % 1'000'000) * 1000);
 }
 
 v1::TunePhase ToProto(SessionPhase phase) {
@@ -70,16 +78,16 @@ v1::TuneState ToProto(TuneState state) {
   return v1::TUNE_STATE_UNSPECIFIED;
 }
 
-v1::TuneKind ToProto(JobKind kind) {
+v1::JobKind ToProto(JobKind kind) {
   switch (kind) {
     case JobKind::kTune:
-      return v1::TUNE_KIND_TUNE;
+      return v1::JOB_KIND_TUNE;
     case JobKind::kAudit:
-      return v1::TUNE_KIND_AUDIT;
+      return v1::JOB_KIND_AUDIT;
     case JobKind::kRecheck:
-      return v1::TUNE_KIND_RECHECK;
+      return v1::JOB_KIND_RECHECK;
   }
-  return v1::TUNE_KIND_UNSPECIFIED;
+  return v1::JOB_KIND_UNSPECIFIED;
 }
 
 // What requests for all jobs have in common.
@@ -324,6 +332,38 @@ absl::StatusOr<PagePosition> ParsePageToken(absl::string_view list,
   return errors.ToStatus();
 }
 
+void AddTrialsPage(const TrialColumns& trials, int64_t offset, int64_t size,
+                   v1::ListTrialsResponse* response) {
+  if (trials.id.empty()) return;
+  *response->mutable_protocol() = ToProto(trials.protocol);
+  std::vector<size_t> order(trials.id.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return trials.id[a] < trials.id[b]; });
+  const auto total = static_cast<int64_t>(order.size());
+  const int64_t end = std::min(total, offset + size);
+  for (int64_t at = offset; at < end; ++at) {
+    const size_t i = order[static_cast<size_t>(at)];
+    v1::Trial& trial = *response->add_trials();
+    trial.set_m(trials.m[i]);
+    trial.set_config(trials.configs[static_cast<size_t>(trials.config[i])]);
+    // An outcome of a later Hone stays unspecified.
+    const absl::StatusOr<Outcome> outcome =
+        ParseOutcome(trials.outcomes[static_cast<size_t>(trials.outcome[i])]);
+    if (outcome.ok())
+      trial.set_outcome(EnumToProto<v1::TrialOutcome>(*outcome));
+    trial.set_samples(trials.samples[i]);
+    trial.set_median_ns(trials.median_ns[i]);
+    trial.set_low_ns(trials.low_ns[i]);
+    trial.set_high_ns(trials.high_ns[i]);
+    trial.set_session_id(
+        trials.sessions[static_cast<size_t>(trials.session[i])]);
+    SetTime(absl::FromUnixMicros(trials.unix_us[i]), trial.mutable_ended_at());
+  }
+  if (end < total)
+    response->set_next_page_token(MakePageToken("trials", {0, end}));
+}
+
 v1::TuneProgress ToProto(const SessionProgress& progress, TuneState state) {
   v1::TuneProgress out;
   out.set_phase(state == TuneState::kQueued ? v1::TUNE_PHASE_QUEUED
@@ -354,10 +394,12 @@ v1::Tune ToProto(const TuneSnapshot& snapshot) {
   out.set_idle(snapshot.idle);
   out.set_kind(ToProto(snapshot.kind));
   out.set_error(std::string(snapshot.error.message()));
-  const int64_t us = absl::ToUnixMicros(snapshot.submitted);
-  out.mutable_submitted_at()->set_seconds(us / 1'000'000);
-  out.mutable_submitted_at()->set_nanos(static_cast<int32_t>(us % 1'000'000) *
-                                        1000);
+  SetTime(snapshot.submitted, out.mutable_submitted_at());
+  if (snapshot.started != absl::InfinitePast())
+    SetTime(snapshot.started, out.mutable_started_at());
+  if (snapshot.ended != absl::InfinitePast())
+    SetTime(snapshot.ended, out.mutable_ended_at());
+  out.set_already_fresh(snapshot.already_fresh);
   return out;
 }
 

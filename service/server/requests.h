@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "db/browse.h"
 #include "hone/v1/tuning_service.pb.h"
 #include "service/server/tune_jobs.h"
 
@@ -43,6 +44,12 @@ std::string MakePageToken(absl::string_view list, const PagePosition& position);
 // apart.
 absl::StatusOr<PagePosition> ParsePageToken(absl::string_view list,
                                             absl::string_view token);
+
+// Adds `size` trials from position `offset` on, in the order recorded, and the
+// token of the next page. Trials are only ever added, so that a walk sees each
+// once.
+void AddTrialsPage(const TrialColumns& trials, int64_t offset, int64_t size,
+                   v1::ListTrialsResponse* response);
 
 v1::TuneProgress ToProto(const SessionProgress& progress, TuneState state);
 v1::Tune ToProto(const TuneSnapshot& snapshot);

@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "db/browse.h"
 #include "db/bundle.h"
 #include "kernels/config/status_macros.h"
 #include "kernels/space/space.h"
@@ -252,6 +253,29 @@ grpc::Status TuningServiceImpl::ListTunes(grpc::ServerContext*,
       *response->add_tunes() = ToProto(tunes[static_cast<size_t>(i)]);
     if (stop < total)
       response->set_next_page_token(MakePageToken("tunes", {0, total - stop}));
+    return absl::OkStatus();
+  }());
+}
+
+grpc::Status TuningServiceImpl::ListTrials(grpc::ServerContext*,
+                                           const v1::ListTrialsRequest* request,
+                                           v1::ListTrialsResponse* response) {
+  return ToGrpcStatus([&]() -> absl::Status {
+    HONE_ASSIGN_OR_RETURN(const Problem problem,
+                          ProblemFromProto(request->problem()));
+    HONE_ASSIGN_OR_RETURN(const DeviceSpec device,
+                          DeviceOf(/*given=*/false, {}));
+    HONE_ASSIGN_OR_RETURN(const int64_t size, PageSize(request->page_size()));
+    HONE_ASSIGN_OR_RETURN(const PagePosition position,
+                          ParsePageToken("trials", request->page_token()));
+    TrialColumns trials;
+    HONE_RETURN_IF_ERROR(parts_.store->Browse(
+        [&](const StoreSnapshot& snapshot) -> absl::Status {
+          HONE_ASSIGN_OR_RETURN(
+              trials, snapshot.Trials(problem.Hash(), device.ClassHash()));
+          return absl::OkStatus();
+        }));
+    AddTrialsPage(trials, position.offset, size, response);
     return absl::OkStatus();
   }());
 }

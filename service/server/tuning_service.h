@@ -69,6 +69,9 @@ class TuningServiceImpl final : public v1::TuningService::Service {
   grpc::Status ListTunes(grpc::ServerContext* context,
                          const v1::ListTunesRequest* request,
                          v1::ListTunesResponse* response) override;
+  grpc::Status ListTrials(grpc::ServerContext* context,
+                          const v1::ListTrialsRequest* request,
+                          v1::ListTrialsResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context,
                       const v1::ExportRequest* request,
                       grpc::ServerWriter<v1::ExportResponse>* writer) override;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -54,12 +55,16 @@ class CommandTest : public ::testing::Test {
                     err,
                     /*err_is_terminal=*/false,
                     [&](const char* name) {
+                      const auto it = variables_.find(name);
+                      if (it != variables_.end()) return it->second.c_str();
                       return std::string(name) == "HONE_ADDRESS"
                                  ? address.c_str()
                                  : nullptr;
                     },
                     interrupts_,
-                    Path("bin/hone")};
+                    Path("bin/hone"),
+                    terminal_,
+                    terminal_};
     RunResult result;
     result.code = RunHone(args, env);
     result.out = out.str();
@@ -80,6 +85,9 @@ class CommandTest : public ::testing::Test {
 
   std::filesystem::path folder_;
   std::atomic<int> interrupts_ = 0;
+  std::map<std::string, std::string> variables_;
+  // A terminal's descriptor, for commands that draw on one.
+  int terminal_ = -1;
 };
 
 inline google::protobuf::Struct ParseJson(const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -49,6 +50,21 @@ class FakeService final : public v1::TuningService::Service {
   void JoinJobs() { joined_ = true; }
   // Problems that TuneLayer fails for, by N.
   void FailAtN(int64_t n) { fail_n_ = n; }
+
+  // What ListTunes and ListTrials answer.
+  void SetTunes(std::vector<v1::Tune> tunes) {
+    absl::MutexLock lock(&mutex_);
+    tunes_ = std::move(tunes);
+  }
+  void SetTrials(std::vector<v1::Trial> trials) {
+    absl::MutexLock lock(&mutex_);
+    trials_ = std::move(trials);
+  }
+  // How often ListTunes was called.
+  int lists() {
+    absl::MutexLock lock(&mutex_);
+    return lists_;
+  }
 
   std::vector<v1::TuneLayerRequest> tuned() {
     absl::MutexLock lock(&mutex_);
@@ -339,6 +355,27 @@ class FakeService final : public v1::TuningService::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status ListTunes(grpc::ServerContext*, const v1::ListTunesRequest*,
+                         v1::ListTunesResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    ++lists_;
+    for (const v1::Tune& tune : tunes_) *out->add_tunes() = tune;
+    return grpc::Status::OK;
+  }
+
+  // Pages of at most three.
+  grpc::Status ListTrials(grpc::ServerContext*, const v1::ListTrialsRequest* in,
+                          v1::ListTrialsResponse* out) override {
+    if (grpc::Status status = Error(); !status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    size_t at = in->page_token().empty() ? 0 : std::stoul(in->page_token());
+    const size_t end = std::min(at + 3, trials_.size());
+    for (; at < end; ++at) *out->add_trials() = trials_[at];
+    if (end < trials_.size()) out->set_next_page_token(absl::StrCat(end));
+    return grpc::Status::OK;
+  }
+
   grpc::Status Export(grpc::ServerContext*, const v1::ExportRequest*,
                       grpc::ServerWriter<v1::ExportResponse>* out) override {
     const std::string bundle = Bundle();
@@ -437,6 +474,9 @@ class FakeService final : public v1::TuningService::Service {
   std::vector<v1::ReportTrafficRequest> reports_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::string imported_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::Tune> tunes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::Trial> trials_ ABSL_GUARDED_BY(mutex_);
+  int lists_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<grpc::Server> server_;
 };
 

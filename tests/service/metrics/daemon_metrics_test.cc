@@ -115,14 +115,16 @@ TEST(DaemonMetrics, CallersCannotMakeThePageGrow) {
     ASSERT_TRUE(daemon.GetConfig(SmallProblem(64 * i, 128 * i), i).ok());
   // Methods that there are not, too.
   grpc::GenericStub stub(daemon.Channel());
+  const grpc::Slice empty("");
+  const grpc::ByteBuffer request(&empty, 1);
   for (int i = 0; i < 20; ++i) {
     grpc::ClientContext context;
     grpc::CompletionQueue queue;
     grpc::ByteBuffer response;
     grpc::Status status;
     const auto call = stub.PrepareUnaryCall(
-        &context, "/hone.v1.TuningService/Get" + std::to_string(i),
-        grpc::ByteBuffer(), &queue);
+        &context, "/hone.v1.TuningService/Get" + std::to_string(i), request,
+        &queue);
     call->StartCall();
     call->Finish(&response, &status, nullptr);
     void* tag = nullptr;

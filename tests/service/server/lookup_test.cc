@@ -93,6 +93,31 @@ TEST(Lookup, LadderPointsAreExactAndTheRestIsBuckets) {
   EXPECT_EQ(beyond.evidence[0].m, 64);
 }
 
+// Devices that differ in what no config follows from share their defaults, but
+// each is answered under its own name.
+TEST(Lookup, DefaultsAreSharedAndNameTheDeviceThatAsks) {
+  const LookupIndex index = Index({});
+  DeviceSpec one = Gpu();
+  one.uuid = "GPU-1";
+  DeviceSpec two = Gpu();
+  two.uuid = "GPU-2";
+  const auto first = index.GetTable(Layer(4096, 4096), one);
+  const auto second = index.GetTable(Layer(4096, 4096), two);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->table.device.uuid, "GPU-1");
+  EXPECT_EQ(second->table.device.uuid, "GPU-2");
+  EXPECT_EQ(first->table.entries, second->table.entries);
+  for (const int64_t m : {1, 3, 16, 1000, 1'000'000}) {
+    const ConfigAnswer answer = Get(index, Layer(4096, 4096), m, two);
+    const TableEntry& entry = *first->table.Find(m);
+    EXPECT_EQ(answer.config, entry.config) << m;
+    EXPECT_EQ(answer.m_lo, entry.m_lo) << m;
+    EXPECT_EQ(answer.m_hi, entry.m_hi) << m;
+    EXPECT_EQ(answer.provenance.match, MatchKind::kHeuristic);
+    EXPECT_THAT(answer.evidence, IsEmpty());
+  }
+}
+
 TEST(Lookup, ATableOfOlderSourcesAnswersFlagged) {
   StoredTable old = Tuned(Layer(4096, 4096), Gpu());
   old.table.source_closure = "older";

@@ -114,7 +114,7 @@ TEST(Recheck, OnTheSameDeviceEveryTableIsKept) {
   }
   // The job has no problem of its own; one of one table has.
   EXPECT_FALSE(Jobs(daemon).tunes(0).has_problem());
-  EXPECT_EQ(Jobs(daemon).tunes(0).kind(), v1::TUNE_KIND_RECHECK);
+  EXPECT_EQ(Jobs(daemon).tunes(0).kind(), v1::JOB_KIND_RECHECK);
   v1::RecheckTablesRequest one = RequestFor(4);
   *one.mutable_problem() = ToProto(SmallProblem(2048));
   one.set_keys(2);

@@ -162,7 +162,7 @@ TEST(Service, EqualRequestsInFlightShareOneJob) {
   }
   ASSERT_THAT(tunes.tunes(), SizeIs(1));
   EXPECT_EQ(tunes.tunes(0).callers(), 2);
-  EXPECT_EQ(tunes.tunes(0).kind(), v1::TUNE_KIND_TUNE);
+  EXPECT_EQ(tunes.tunes(0).kind(), v1::JOB_KIND_TUNE);
   EXPECT_EQ(tunes.tunes(0).state(), v1::TUNE_STATE_RUNNING);
   // Lookups go on while the device is busy.
   EXPECT_TRUE(daemon.GetConfig(SmallProblem(), 1).ok());
