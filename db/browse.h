@@ -42,6 +42,9 @@ struct BrowsedProblem {
   std::vector<int64_t> measured_m;
 };
 
+// So many trials fit an answer that a page or a command reads whole.
+inline constexpr int64_t kMostTrials = 200'000;
+
 // Many trials as columns of the same length.
 struct TrialColumns {
   // Results of different protocols are never compared: this is the protocol of

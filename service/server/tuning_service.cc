@@ -272,7 +272,8 @@ grpc::Status TuningServiceImpl::ListTrials(grpc::ServerContext*,
     HONE_RETURN_IF_ERROR(parts_.store->Browse(
         [&](const StoreSnapshot& snapshot) -> absl::Status {
           HONE_ASSIGN_OR_RETURN(
-              trials, snapshot.Trials(problem.Hash(), device.ClassHash()));
+              trials,
+              snapshot.Trials(problem.Hash(), device.ClassHash(), kMostTrials));
           return absl::OkStatus();
         }));
     AddTrialsPage(trials, position.offset, size, response);

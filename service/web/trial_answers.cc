@@ -18,7 +18,6 @@ namespace {
 constexpr double kIntervalAlpha = 0.05;
 
 // What a page can draw; it bounds the memory of an answer to some 100 MB.
-constexpr int64_t kMaxTrials = 200'000;
 
 // What serves one M, or would.
 struct Best {
@@ -142,7 +141,7 @@ absl::StatusOr<HttpResponse> TrialsAnswer(const WebParts& parts,
         HONE_ASSIGN_OR_RETURN(device, DeviceOfClass(parts, store, class_hash));
         HONE_ASSIGN_OR_RETURN(problem, ProblemOf(store, problem_hash));
         HONE_ASSIGN_OR_RETURN(
-            trials, store.Trials(problem_hash, class_hash, kMaxTrials));
+            trials, store.Trials(problem_hash, class_hash, kMostTrials));
         HONE_ASSIGN_OR_RETURN(tables, store.Tables(class_hash, problem_hash));
         return absl::OkStatus();
       }));
