@@ -273,7 +273,7 @@ TEST_F(TopTest, ASnapshotElsewhere) {
       json.fields().at("daemons").list_value().values(0).struct_value();
   EXPECT_EQ(daemon.fields().at("address").string_value(), Path("a"));
   EXPECT_EQ(daemon.fields().at("tunes").list_value().values_size(), 1);
-  EXPECT_THAT(Run({"top", "--output=jsonl"}).out, HasSubstr("\"devices\":[{"));
+  EXPECT_THAT(Run({"top", "--output=jsonl"}).out, HasSubstr("\"devices\": [{"));
 }
 
 TEST_F(TopTest, SeveralDaemonsAndOneIsAway) {
