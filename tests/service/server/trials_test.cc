@@ -69,7 +69,8 @@ TEST(ListTrials, PagesHoldEachTrialOnceInTheOrderRecorded) {
     }
   }
   EXPECT_GT(failed, 0);
-  EXPECT_EQ(measured_at, (std::set<int64_t>{1, 16, 64}));
+  // The ladder, and what was probed between its points.
+  for (const int64_t m : {1, 16, 64}) EXPECT_TRUE(measured_at.contains(m)) << m;
 
   // More trials do not change the pages before them.
   v1::TuneLayerRequest retune =
