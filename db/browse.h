@@ -42,7 +42,8 @@ struct BrowsedProblem {
   std::vector<int64_t> measured_m;
 };
 
-// So many trials fit an answer that a page or a command reads whole.
+// So many trials fit an answer that a page or a command reads whole: some 100 MB
+// of memory.
 inline constexpr int64_t kMostTrials = 200'000;
 
 // Many trials as columns of the same length.

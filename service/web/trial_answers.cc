@@ -17,8 +17,6 @@ namespace {
 // As the evidence of tables.
 constexpr double kIntervalAlpha = 0.05;
 
-// What a page can draw; it bounds the memory of an answer to some 100 MB.
-
 // What serves one M, or would.
 struct Best {
   std::string config;
