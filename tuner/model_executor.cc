@@ -165,10 +165,12 @@ absl::StatusOr<Problem> ModelExecutor::SiblingProblem(
   while (steps > 2 && steps * config.split_k * config.block_k > kSiblingK) {
     --steps;
   }
-  // How CTAs of a cluster share a copy depends on whether K is whole units.
+  // How CTAs of a cluster share a copy depends on whether K is whole segments
+  // of 128 bytes.
   const bool cluster = config.cluster_m * config.cluster_n > 1;
-  const int64_t ragged =
-      cluster ? config.block_k - 64 : kRaggedKBits / problem.layer.a.bits();
+  const int64_t ragged = cluster
+                             ? config.block_k - 1024 / problem.layer.a.bits()
+                             : kRaggedKBits / problem.layer.a.bits();
   const auto columns = [&] {
     return steps * config.split_k * config.block_k - ragged;
   };

@@ -104,9 +104,9 @@ TEST_F(ModelExecutorTest, EveryConfigOfTheSpaceHasASibling) {
           ModelExecutor::SiblingProblem(problem, space[i], device_);
       ASSERT_TRUE(sibling.ok()) << sibling.status();
       EXPECT_NE(sibling->layer.n % space[i].block_n, 0);
-      // Clusters share copies of whole units of 64 columns.
+      // Clusters share copies of whole segments of 128 bytes.
       if (space[i].cluster_m * space[i].cluster_n == 1 ||
-          space[i].block_k > 64) {
+          space[i].block_k > 1024 / problem.layer.a.bits()) {
         EXPECT_NE(sibling->layer.k % space[i].block_k, 0);
       }
       EXPECT_EQ(sibling->layer.b, problem.layer.b);
