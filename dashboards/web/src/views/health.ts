@@ -139,7 +139,7 @@ export async function healthView(ctx: Ctx, root: HTMLElement): Promise<void> {
   const pairsChart = chart({
     name: 'pairs', title: 'Pairs by time', modelled: cls.modelled, subject, height: 240,
     signal: ctx.signal, describe: `${pairs.length} pairs by the time of their first median.`,
-    note: 'Short kernels are noisier: CUPTI counts in 32 ns.',
+    note: 'CUPTI counts in 32 ns, so short kernels are coarse; long ones follow the clock under the power cap.',
     data: () => ({
       file: ctx.file('noise-pairs'), rows: pairs.length, columns: [
         {key: 'problem', name: 'Problem', head: true, value: (i) => pairs[i].label},
