@@ -24,9 +24,8 @@ struct Best {
   int64_t median_ns = 0;
 };
 
-// The trials that say how fast a config is at one M: measured ones with an
-// interval, by the newest kernel on the device state of the newest, and of
-// those the one with the most samples.
+// The trials that say how fast a config is at one M: the newest measured one
+// with an interval, as on the page (dashboards/web/src/trials.ts).
 std::vector<size_t> Speaking(const TrialColumns& trials) {
   const auto measured =
       std::find(trials.outcomes.begin(), trials.outcomes.end(), "measured") -
@@ -38,14 +37,7 @@ std::vector<size_t> Speaking(const TrialColumns& trials) {
         trials.low_ns[i] <= 0) {
       continue;
     }
-    const auto [known, is_first] =
-        speaking.try_emplace({trials.m[i], trials.config[i]}, i);
-    size_t& best = known->second;
-    if (!is_first && trials.kernel[i] == trials.kernel[best] &&
-        trials.device[i] == trials.device[best] &&
-        trials.samples[i] > trials.samples[best]) {
-      best = i;
-    }
+    speaking.try_emplace({trials.m[i], trials.config[i]}, i);
   }
   std::vector<size_t> list;
   for (const auto& [subject, i] : speaking) list.push_back(i);

@@ -453,7 +453,7 @@ TEST_F(WebRoutesTest, BestHasAnInterval) {
 
 // Times of a kernel that is no more, or of a GPU in another state, are none of
 // today's.
-TEST_F(WebRoutesTest, TheNewestKernelAndStateSpeakForAConfig) {
+TEST_F(WebRoutesTest, TheNewestFullMeasurementSpeaksForAConfig) {
   DeviceSpec before = TestDevice();
   before.power_limit_mw = 500000;
   const auto faster = [](Trial& trial) { trial.config.stages = 6; };
