@@ -16,13 +16,6 @@ std::string Percent(double ratio) {
   return absl::StrFormat("%+.1f %%", 100 * (ratio - 1));
 }
 
-// "+1.3 (+0.4 to +2.1) %".
-std::string WithInterval(const v1::AuditRatio& ratio) {
-  if (ratio.rounds() == 0) return "-";
-  return absl::StrFormat("%+.1f (%+.1f to %+.1f) %%", 100 * (ratio.ratio() - 1),
-                         100 * (ratio.low() - 1), 100 * (ratio.high() - 1));
-}
-
 std::string Spread(const v1::AuditSpread& spread) {
   if (spread.points() == 0) return "not measured";
   return absl::StrCat("median ", Percent(spread.median()), ", 95th percentile ",
@@ -56,6 +49,12 @@ std::string Within(const v1::AuditReport& report) {
 }
 
 }  // namespace
+
+std::string WithInterval(const v1::AuditRatio& ratio) {
+  if (ratio.rounds() == 0) return "-";
+  return absl::StrFormat("%+.1f (%+.1f to %+.1f) %%", 100 * (ratio.ratio() - 1),
+                         100 * (ratio.low() - 1), 100 * (ratio.high() - 1));
+}
 
 absl::StatusOr<std::string> RenderAudit(const v1::AuditReport& report) {
   FieldErrors errors;

@@ -133,105 +133,78 @@ absl::Status Connection::ToStatus(const grpc::Status& status) const {
   return FromGrpcStatus(status);
 }
 
-absl::StatusOr<TuneReply> RunTune(
-    Connection& connection, const v1::TuneLayerRequest& request,
+namespace {
+
+// Starts a job with `rpc` and follows it to its end, or leaves a detached one
+// once it is accepted. `what` names it in an error.
+template <typename Result, typename Request, typename Response>
+absl::StatusOr<JobReply<Result>> Follow(
+    Connection& connection,
+    std::unique_ptr<grpc::ClientReader<Response>> (
+        v1::TuningService::Stub::*rpc)(grpc::ClientContext*, const Request&),
+    const Request& request, bool detached, absl::string_view what,
     const std::atomic<int>& interrupts,
-    const std::function<void(const v1::TuneLayerResponse&)>& on_event) {
+    const std::function<void(const Response&)>& on_event) {
   grpc::ClientContext context;
   TuneCanceller canceller(connection, context, interrupts);
-  const auto reader = connection.stub().TuneLayer(&context, request);
-  TuneReply outcome;
-  v1::TuneLayerResponse response;
+  const auto reader = (connection.stub().*rpc)(&context, request);
+  JobReply<Result> reply;
+  Response response;
   bool left = false;
   while (reader->Read(&response)) {
     on_event(response);
     if (response.has_accepted()) {
-      outcome.accepted = response.accepted();
-      if (request.detached()) {
+      reply.accepted = response.accepted();
+      if (detached) {
         left = true;
         context.TryCancel();
       }
-      canceller.Accepted(request.detached() || outcome.accepted.joined()
-                             ? ""
-                             : outcome.accepted.tune_id());
+      canceller.Accepted(
+          detached || reply.accepted.joined() ? "" : reply.accepted.tune_id());
     } else if (response.has_result()) {
-      outcome.result = response.result();
+      reply.result = response.result();
     }
   }
   const grpc::Status status = reader->Finish();
-  outcome.interrupted = canceller.interrupted();
-  if (left || outcome.result.has_value()) return outcome;
-  if (outcome.interrupted) {
+  reply.interrupted = canceller.interrupted();
+  if (left || reply.result.has_value()) return reply;
+  if (reply.interrupted) {
     return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
   }
-  if (status.ok())
-    return absl::InternalError("the daemon ended the job without a result");
+  if (status.ok()) {
+    return absl::InternalError(
+        absl::StrCat("the daemon ended the ", what, " without a result"));
+  }
   return connection.ToStatus(status);
+}
+
+}  // namespace
+
+absl::StatusOr<TuneReply> RunTune(
+    Connection& connection, const v1::TuneLayerRequest& request,
+    const std::atomic<int>& interrupts,
+    const std::function<void(const v1::TuneLayerResponse&)>& on_event) {
+  return Follow<v1::TuneResult>(connection, &v1::TuningService::Stub::TuneLayer,
+                                request, request.detached(), "job", interrupts,
+                                on_event);
 }
 
 absl::StatusOr<AuditReply> RunAudit(
     Connection& connection, const v1::AuditLayerRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::AuditLayerResponse&)>& on_event) {
-  grpc::ClientContext context;
-  TuneCanceller canceller(connection, context, interrupts);
-  const auto reader = connection.stub().AuditLayer(&context, request);
-  AuditReply outcome;
-  v1::AuditLayerResponse response;
-  while (reader->Read(&response)) {
-    on_event(response);
-    if (response.has_accepted()) {
-      canceller.Accepted(
-          response.accepted().joined() ? "" : response.accepted().tune_id());
-    } else if (response.has_result()) {
-      outcome.result = response.result();
-    }
-  }
-  const grpc::Status status = reader->Finish();
-  outcome.interrupted = canceller.interrupted();
-  if (outcome.result.has_value()) return outcome;
-  if (outcome.interrupted) {
-    return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
-  }
-  if (status.ok())
-    return absl::InternalError("the daemon ended the audit without a result");
-  return connection.ToStatus(status);
+  return Follow<v1::AuditReport>(
+      connection, &v1::TuningService::Stub::AuditLayer, request,
+      /*detached=*/false, "audit", interrupts, on_event);
 }
 
 absl::StatusOr<RecheckReply> RunRecheck(
     Connection& connection, const v1::RecheckTablesRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::RecheckTablesResponse&)>& on_event) {
-  grpc::ClientContext context;
-  TuneCanceller canceller(connection, context, interrupts);
-  const auto reader = connection.stub().RecheckTables(&context, request);
-  RecheckReply outcome;
-  v1::RecheckTablesResponse response;
-  bool left = false;
-  while (reader->Read(&response)) {
-    on_event(response);
-    if (response.has_accepted()) {
-      outcome.accepted = response.accepted();
-      if (request.detached()) {
-        left = true;
-        context.TryCancel();
-      }
-      canceller.Accepted(request.detached() || outcome.accepted.joined()
-                             ? ""
-                             : outcome.accepted.tune_id());
-    } else if (response.has_result()) {
-      outcome.result = response.result();
-    }
-  }
-  const grpc::Status status = reader->Finish();
-  outcome.interrupted = canceller.interrupted();
-  if (left || outcome.result.has_value()) return outcome;
-  if (outcome.interrupted) {
-    return WithExit(absl::CancelledError("interrupted"), Exit::kInterrupted);
-  }
-  if (status.ok())
-    return absl::InternalError("the daemon ended the recheck without a result");
-  return connection.ToStatus(status);
+  return Follow<v1::RecheckReport>(
+      connection, &v1::TuningService::Stub::RecheckTables, request,
+      request.detached(), "recheck", interrupts, on_event);
 }
 
 }  // namespace hone

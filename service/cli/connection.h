@@ -48,14 +48,18 @@ class Connection {
   const std::unique_ptr<v1::TuningService::Stub> stub_;
 };
 
-// What came of one TuneLayer.
-struct TuneReply {
+// What came of one job.
+template <typename Result>
+struct JobReply {
   v1::TuneAccepted accepted;
   // Empty for a detached request, which is left as soon as it is accepted.
-  std::optional<v1::TuneResult> result;
+  std::optional<Result> result;
   // Ctrl-C came before the result, which then has what was measured by then.
   bool interrupted = false;
 };
+using TuneReply = JobReply<v1::TuneResult>;
+using AuditReply = JobReply<v1::AuditReport>;
+using RecheckReply = JobReply<v1::RecheckReport>;
 
 // Runs one TuneLayer and gives every event to `on_event`.
 //
@@ -67,25 +71,11 @@ absl::StatusOr<TuneReply> RunTune(
     Connection& connection, const v1::TuneLayerRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::TuneLayerResponse&)>& on_event);
-
-struct AuditReply {
-  std::optional<v1::AuditReport> result;
-  bool interrupted = false;
-};
-
 // The same for an audit, which nobody can leave running.
 absl::StatusOr<AuditReply> RunAudit(
     Connection& connection, const v1::AuditLayerRequest& request,
     const std::atomic<int>& interrupts,
     const std::function<void(const v1::AuditLayerResponse&)>& on_event);
-
-struct RecheckReply {
-  v1::TuneAccepted accepted;
-  // Empty for a detached request, which is left as soon as it is accepted.
-  std::optional<v1::RecheckReport> result;
-  bool interrupted = false;
-};
-
 // The same for a recheck.
 absl::StatusOr<RecheckReply> RunRecheck(
     Connection& connection, const v1::RecheckTablesRequest& request,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "kernels/config/status_macros.h"
+#include "service/cli/audit_report.h"
 #include "service/cli/command.h"
 #include "service/cli/connection.h"
 #include "service/cli/format.h"
@@ -53,13 +54,6 @@ absl::StatusOr<v1::RecheckTablesRequest> RequestFromFlags(
 
 std::string Percent(double regret) {
   return absl::StrFormat("%.1f %%", 100 * regret);
-}
-
-// "+1.3 (+0.4 to +2.1) %".
-std::string WithInterval(const v1::AuditRatio& ratio) {
-  if (ratio.rounds() == 0) return "-";
-  return absl::StrFormat("%+.1f (%+.1f to %+.1f) %%", 100 * (ratio.ratio() - 1),
-                         100 * (ratio.low() - 1), 100 * (ratio.high() - 1));
 }
 
 std::string Verdict(const v1::RecheckedTable& table) {
