@@ -14,6 +14,7 @@
 #include "service/cli/command.h"
 #include "service/cli/connection.h"
 #include "service/cli/format.h"
+#include "service/cli/job_events.h"
 #include "service/cli/json.h"
 #include "service/cli/layer_flags.h"
 #include "service/cli/progress.h"
@@ -92,18 +93,7 @@ absl::Status RunAuditCommand(const Invocation& invocation) {
                                              invocation.env.err_is_terminal);
   const absl::StatusOr<AuditReply> outcome = RunAudit(
       connection, request, invocation.env.interrupts,
-      [&](const v1::AuditLayerResponse& event) {
-        if (invocation.format == Format::kJsonLines) {
-          invocation.env.out << ToJson(event, /*indented=*/false).text << "\n";
-          invocation.env.out.flush();
-        }
-        if (event.has_accepted() && event.accepted().joined()) {
-          progress->Say("An equal audit is running; joined it.");
-        } else if (event.has_progress()) {
-          progress->Update("", event.progress().phase(),
-                           RenderProgress(event.progress()));
-        }
-      });
+      ShowEvents<v1::AuditLayerResponse>(invocation, *progress, "audit"));
   progress.reset();
   if (!outcome.ok()) {
     std::error_code ignored;

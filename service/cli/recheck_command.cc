@@ -15,6 +15,7 @@
 #include "service/cli/command.h"
 #include "service/cli/connection.h"
 #include "service/cli/format.h"
+#include "service/cli/job_events.h"
 #include "service/cli/json.h"
 #include "service/cli/layer_flags.h"
 #include "service/cli/progress.h"
@@ -146,18 +147,7 @@ absl::Status RunRecheckCommand(const Invocation& invocation) {
                                              invocation.env.err_is_terminal);
   const absl::StatusOr<RecheckReply> outcome = RunRecheck(
       connection, request, invocation.env.interrupts,
-      [&](const v1::RecheckTablesResponse& event) {
-        if (invocation.format == Format::kJsonLines) {
-          invocation.env.out << ToJson(event, /*indented=*/false).text << "\n";
-          invocation.env.out.flush();
-        }
-        if (event.has_accepted() && event.accepted().joined()) {
-          progress->Say("An equal recheck is running; joined it.");
-        } else if (event.has_progress()) {
-          progress->Update("", event.progress().phase(),
-                           RenderProgress(event.progress()));
-        }
-      });
+      ShowEvents<v1::RecheckTablesResponse>(invocation, *progress, "recheck"));
   progress.reset();
   HONE_RETURN_IF_ERROR(outcome.status());
   std::ostream& out = invocation.env.out;

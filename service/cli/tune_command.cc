@@ -10,6 +10,7 @@
 #include "service/cli/command.h"
 #include "service/cli/connection.h"
 #include "service/cli/format.h"
+#include "service/cli/job_events.h"
 #include "service/cli/json.h"
 #include "service/cli/layer_flags.h"
 #include "service/cli/progress.h"
@@ -154,18 +155,7 @@ absl::Status RunTuneCommand(const Invocation& invocation) {
                                              invocation.env.err_is_terminal);
   const absl::StatusOr<TuneReply> outcome = RunTune(
       connection, request, invocation.env.interrupts,
-      [&](const v1::TuneLayerResponse& event) {
-        if (invocation.format == Format::kJsonLines) {
-          invocation.env.out << ToJson(event, /*indented=*/false).text << "\n";
-          invocation.env.out.flush();
-        }
-        if (event.has_accepted() && event.accepted().joined()) {
-          progress->Say("An equal request is running; joined it.");
-        } else if (event.has_progress()) {
-          progress->Update("", event.progress().phase(),
-                           RenderProgress(event.progress()));
-        }
-      });
+      ShowEvents<v1::TuneLayerResponse>(invocation, *progress, "request"));
   const bool interrupted = outcome.ok()
                                ? outcome->interrupted
                                : ExitOf(outcome.status()) == Exit::kInterrupted;
