@@ -24,9 +24,10 @@
 // map: they are single pieces of memory, and the stream of weights need not
 // wait for a descriptor (kBulkWeights).
 //
-// Scales of A, whose rows are no multiple of 16 bytes, are beyond the copy
-// engine: a second warp brings them with cp.async, 4 bytes each, and its copies
-// arrive at the same mbarrier (AScaleProducer).
+// Scales of A are a second warp's business, which arrives at the same mbarrier
+// (AScaleProducer). Those of a whole tile of tokens that lie side by side, on
+// 16 bytes, are one bulk copy; else they are beyond the copy engine, and come
+// with cp.async, 4 bytes each.
 //
 // In a cluster the kClusterN CTAs of one token tile bring a part of A each, and
 // the kClusterM CTAs of one channel tile a part of B, to all who share it;
@@ -282,6 +283,23 @@ class AScaleProducer {
     constexpr int kTotal = (Config::kK + Config::kAGroup - 1) / Config::kAGroup;
     const int first = step * Config::kBlockK / Config::kAGroup;
     const int lane = static_cast<int>(ptx::ThreadIdX()) % 32;
+    const u32 target = stage + S::kAScaleOffset;
+    if constexpr (Config::kAScaleColumnMajor && kWholeGroups) {
+      if (m_ % 4 == 0 && row_ + Config::kBlockM <= m_) {
+        if (lane == 0) {
+          ptx::MbarrierExpect(full, S::kAScaleBytes);
+#pragma unroll
+          for (int g = 0; g < S::kAGroups; ++g) {
+            const u64 at = static_cast<u64>(first + g) * m_ + row_;
+            ptx::BulkCopy(target + g * kGroupBytes, scales_ + at * 4,
+                          kGroupBytes, full, ptx::EvictNormal());
+          }
+        } else {
+          ptx::MbarrierArriveIf(full, true);
+        }
+        return;
+      }
+    }
 #pragma unroll 2
     for (int i = lane; i < S::kAGroups * Config::kBlockM; i += 32) {
       const int group = first + i / Config::kBlockM;
@@ -290,14 +308,19 @@ class AScaleProducer {
       const u64 at = Config::kAScaleColumnMajor
                          ? static_cast<u64>(group) * m_ + token
                          : static_cast<u64>(token) * kTotal + group;
-      ptx::CopyAsync<4>(stage + S::kAScaleOffset + i * 4,
-                        valid ? scales_ + at * 4 : scales_, valid);
+      ptx::CopyAsync<4>(target + i * 4, valid ? scales_ + at * 4 : scales_,
+                        valid);
     }
     ptx::CopyAsyncArrive(full);
   }
 
  private:
   using S = TmaStage<Config>;
+  static constexpr int kGroupBytes = Config::kBlockM * 4;
+  // Whether every k-step's groups are groups of the layer.
+  static constexpr bool kWholeGroups =
+      Config::kK % Config::kBlockK == 0 || S::kAGroups == 1;
+  static_assert(S::kAScaleOffset % 16 == 0);
 
   const u8* scales_;
   int m_;

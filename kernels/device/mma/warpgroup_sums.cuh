@@ -172,7 +172,10 @@ class WarpgroupSums {
   // now and then gave it weights or scales of a later step. (In time it costs 0
   // to 1 %.)
   __device__ __forceinline__ void Release(u32 stage, bool condition) const {
-    if constexpr (!Config::kDirect || kGrouped) ptx::AsyncProxyFence();
+    if constexpr (!Config::kDirect || kGrouped ||
+                  (kAGrouped && Config::kAScaleColumnMajor)) {
+      ptx::AsyncProxyFence();
+    }
     ptx::WarpSync();
     const u32 barrier = barriers_.empty + stage * 8;
     if constexpr (S::kCluster == 1) {

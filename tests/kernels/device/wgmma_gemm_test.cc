@@ -204,6 +204,10 @@ TEST(WgmmaGemmTest, NarrowBlockwise) {
   Prove(Parsed(layer + "k=720,n=200", "a_scale_layout=column_major"),
         Tile(32, 256, 256, 32, 256, "mmas_in_flight=1,stages=2"), H200(), {30},
         2);
+  // Whole tiles of tokens, whose scales the copy engine brings, beside others.
+  Prove(Parsed(layer + "k=512,n=128", "a_scale_layout=column_major"),
+        Tile(16, 128, 128, 32, 128, "mmas_in_flight=1,stages=2"), H200(),
+        {16, 30, 36}, 7);
   // CTAs that share activations.
   Prove(Parsed(layer + "bias=1,k=656,n=300"),
         Tile(32, 128, 128, 32, 128, "cluster_n=2,mmas_in_flight=1,stages=2"),
@@ -283,6 +287,17 @@ TEST(WgmmaGemmTest, TokenRowsBlockwise) {
   Prove(Parsed(layer + "k=656,n=300"),
         TokenTile(64, 192, 256, 16, 256, "mmas_in_flight=1,stages=2"), H200(),
         {50}, 3);
+  // Whole tiles of tokens, whose scales the copy engine brings: two groups a
+  // step, and A's groups alone.
+  Prove(Parsed(layer + "k=768,n=128", "a_scale_layout=column_major"),
+        TokenTile(64, 128, 256, 16, 256, "mmas_in_flight=1,stages=2"), H200(),
+        {64, 132}, 8);
+  Prove(Parsed("a=float8e4m3,a_group=128,a_scale=group,b=float8e4m3,"
+               "b_scale=channel,k=640,n=128",
+               "a_scale_layout=column_major"),
+        TokenTile(128, 128, 128, 16, 128,
+                  "cluster_n=2,mmas_in_flight=1,stages=2"),
+        H200(), {128}, 9);
   // CTAs that share activations, weights and both.
   Prove(
       Parsed(layer + "bias=1,k=656,n=300"),
