@@ -16,10 +16,11 @@
 // larger M', and that fewer rows are no more work. The first is weaker than
 // "padding only adds work", time(c, M) <= time(c, b), which kernels on an H200
 // do not keep: ragged tiles take longer than whole ones. Of the evidence in
-// db/tables/h200.jsonl, that breaks at 41 of 239 neighbours (beyond both
-// intervals), by up to 31 % (65 rows against 80 in one tile of 128); the first
-// assumption at 4 of 166 points, by up to 8 %, and the second, with a point's
-// own time left out, at 5 of 380, by up to 19 % (128 rows take less than 96).
+// db/tables/h200.jsonl, that breaks at 38 of 263 neighbours (beyond both
+// intervals), by up to 27 %; the first assumption at 2 of 184 points, by up to
+// 1.7 %, and the second, with a point's own time left out, at 2 of 418, by up
+// to 0.7 %. In the tables before, of another card, it was 4 of 166 by up to 8
+// %, and 5 of 380 by up to 19 % (128 rows took less than 96).
 // tests/db/shipped_tables_test.cc counts them again. Where c was not measured
 // on both sides there is no bound, and none beyond the last measured point.
 //

@@ -113,15 +113,15 @@ TEST_F(ShippedTablesTest, BoundsOfRegretRestOnAssumptionsThatNearlyHold) {
       bounded += FindBound(bounds, m) != nullptr ? 1 : 0;
     }
   }
-  EXPECT_EQ(padding.points, 239);
-  EXPECT_EQ(padding.broken, 41);
-  EXPECT_NEAR(padding.worst, 1.31, 0.005);
-  EXPECT_EQ(hump.points, 166);
-  EXPECT_LE(hump.broken, 4);
-  EXPECT_LE(hump.worst, 1.08);
-  EXPECT_GE(best.points, 370);
-  EXPECT_LE(best.broken, 5);
-  EXPECT_LE(best.worst, 1.19);
+  EXPECT_EQ(padding.points, 263);
+  EXPECT_EQ(padding.broken, 38);
+  EXPECT_NEAR(padding.worst, 1.275, 0.005);
+  EXPECT_EQ(hump.points, 184);
+  EXPECT_EQ(hump.broken, 2);
+  EXPECT_NEAR(hump.worst, 1.017, 0.005);
+  EXPECT_EQ(best.points, 418);
+  EXPECT_EQ(best.broken, 2);
+  EXPECT_NEAR(best.worst, 1.007, 0.005);
   // From the tables' own evidence alone.
   EXPECT_GE(bounded, buckets / 2);
 }
