@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 
 // log2 of the largest distance to a neighbour.
 constexpr double kMaxDistance = 2.0;
+// Bounds of neighbours are of classes of distance, so wide each.
+constexpr double kDistanceClass = 0.25;
 // A table that is left out is answered by so many others, at most.
 constexpr size_t kPairsOfATable = 4;
 
@@ -33,6 +36,10 @@ double Distance(const LayerConfig& a, const LayerConfig& b) {
   const double n = std::log2(static_cast<double>(a.n) / b.n);
   const double k = std::log2(static_cast<double>(a.k) / b.k);
   return std::sqrt(n * n + k * k);
+}
+
+size_t DistanceClass(double distance) {
+  return static_cast<size_t>(distance / kDistanceClass);
 }
 
 std::string NeighbourKey(const DispatchTable& table) {
@@ -104,27 +111,31 @@ void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
                                  ? std::vector<BucketBound>()
                                  : BucketBounds(tables_[i].table, times[i]));
   }
-  absl::flat_hash_map<std::string, std::vector<Transfer>> neighbours;
-  absl::flat_hash_map<std::string, std::vector<Transfer>> siblings;
+  // By class of distance.
+  using Classes = std::map<size_t, std::vector<Transfer>>;
+  absl::flat_hash_map<std::string, Classes> neighbours;
+  absl::flat_hash_map<std::string, Classes> siblings;
   // Each tuned table is left out in turn, and answered by the nearest others;
   // stale ones neither way.
   using Others = std::vector<std::pair<double, const DispatchTable*>>;
-  const auto leave_out = [&](size_t out, Others others,
-                             std::vector<Transfer>& transfers) {
+  const auto leave_out = [&](size_t out, Others others, Classes& classes) {
     const DispatchTable& own = tables_[out].table;
     std::stable_sort(
         others.begin(), others.end(),
         [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<const DispatchTable*> answering;
+    std::vector<size_t> of_class;
     for (const auto& [distance, other] : others) {
       if (answering.size() == kPairsOfATable) break;
       if (other->protocol == own.protocol &&
           AllLegal(*other, own.problem, own.device)) {
         answering.push_back(other);
+        of_class.push_back(DistanceClass(distance));
       }
     }
-    for (Transfer& transfer : TransfersOf(own, times[out], answering))
-      transfers.push_back(std::move(transfer));
+    std::vector<Transfer> transfers = TransfersOf(own, times[out], answering);
+    for (size_t i = 0; i < transfers.size(); ++i)
+      classes[of_class[i]].push_back(std::move(transfers[i]));
   };
   for (const auto& [types, members] : same_types_) {
     for (const size_t out : members) {
@@ -160,10 +171,24 @@ void LookupIndex::FindBounds(const std::vector<TrialTimes>& times) {
       leave_out(out, std::move(others), siblings[key]);
     }
   }
-  for (const auto& [key, transfers] : neighbours) {
-    if (const auto bound = BoundOf(transfers)) neighbour_bounds_[key] = *bound;
+  // The farther apart, the less a kernel suits: of an answer's bound are the
+  // pairs of its class and of those beyond.
+  for (auto& [key, classes] : neighbours) {
+    std::vector<Transfer> transfers;
+    std::vector<std::optional<TransferBound>>& bounds = neighbour_bounds_[key];
+    bounds.resize(DistanceClass(kMaxDistance) + 1);
+    for (size_t i = bounds.size(); i-- > 0;) {
+      for (Transfer& transfer : classes[i])
+        transfers.push_back(std::move(transfer));
+      bounds[i] = BoundOf(transfers);
+    }
   }
-  for (const auto& [key, transfers] : siblings) {
+  for (auto& [key, classes] : siblings) {
+    std::vector<Transfer> transfers;
+    for (auto& [distance, of_class] : classes) {
+      for (Transfer& transfer : of_class)
+        transfers.push_back(std::move(transfer));
+    }
     if (const auto bound = BoundOf(transfers)) sibling_bounds_[key] = *bound;
   }
 }
@@ -194,7 +219,9 @@ std::optional<RegretBound> LookupIndex::BoundAt(const Found& found,
       const auto bound =
           neighbour_bounds_.find(NeighbourKey(found.stored->table));
       if (bound == neighbour_bounds_.end()) return std::nullopt;
-      return ToRegretBound(bound->second, "N and K");
+      const auto& of_class = bound->second[DistanceClass(found.distance)];
+      if (!of_class) return std::nullopt;
+      return ToRegretBound(*of_class, "N and K, about as far away or farther,");
     }
     case MatchKind::kSiblingDevice: {
       const auto bound =
@@ -285,6 +312,7 @@ absl::StatusOr<LookupIndex::Found> LookupIndex::Find(
   }
   if ((found.stored = FindNeighbour(problem, device)) != nullptr) {
     found.match = MatchKind::kNeighbour;
+    found.distance = Distance(found.stored->table.problem.layer, problem.layer);
     return found;
   }
   if ((found.stored = FindSibling(problem, device)) != nullptr) {

@@ -66,6 +66,8 @@ class LookupIndex {
   struct Found {
     const StoredTable* stored = nullptr;
     MatchKind match = MatchKind::kHeuristic;
+    // Of a neighbour, in octaves of N and K.
+    double distance = 0;
     std::vector<std::string> notes;
   };
   absl::StatusOr<Found> Find(const Problem& problem,
@@ -93,10 +95,12 @@ class LookupIndex {
   absl::flat_hash_map<std::string, std::vector<size_t>> same_types_;
 
   // Bounds of regret: of each table between its measured points; of neighbours,
-  // by device class and the problem without its N and K; of siblings, by device
-  // kind and architecture.
+  // by device class and the problem without its N and K, and then by class of
+  // distance, from pairs of tables at least about as far apart; of siblings, by
+  // device kind and architecture.
   std::vector<std::vector<BucketBound>> bucket_bounds_;
-  absl::flat_hash_map<std::string, TransferBound> neighbour_bounds_;
+  absl::flat_hash_map<std::string, std::vector<std::optional<TransferBound>>>
+      neighbour_bounds_;
   absl::flat_hash_map<std::string, TransferBound> sibling_bounds_;
 
   // Of Defaults(); apart, so that an index can be moved.

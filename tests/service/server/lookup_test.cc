@@ -298,6 +298,14 @@ TEST(Lookup, NeighboursHaveABoundOnceEnoughPairsWereMeasured) {
   EXPECT_THAT(
       answer.provenance.regret_bound->how,
       HasSubstr("95 % of 18 M where kernels tuned for another N and K"));
+  // An octave away, all pairs are as far apart; farther, only the two of 4096
+  // and 16384 are, which are too few.
+  const auto bound_at = [&](int64_t n) {
+    return Get(index, Layer(n, 4096), 16).provenance.regret_bound;
+  };
+  ASSERT_TRUE(bound_at(2048).has_value());
+  EXPECT_EQ(bound_at(2048)->pairs, 6);
+  EXPECT_FALSE(bound_at(1024).has_value());
   const auto table = index.GetTable(asked, Gpu());
   EXPECT_EQ(table->provenance.regret_bound, answer.provenance.regret_bound);
   // Older sources bound nothing of today's kernels: neither where their table
