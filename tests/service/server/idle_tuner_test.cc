@@ -182,8 +182,8 @@ TEST(IdleTuner, LeavesAProblemAloneThatSomebodyCancelled) {
   EXPECT_EQ(Tunes(daemon)[0].state(), v1::TUNE_STATE_CANCELLED);
 }
 
-// With real compiles, which take as long as the machine's load has it: so not a
-// time is asked for, but that the request did not wait for the tune's end.
+// With real compiles. The idle tune must have made way, not merely have been
+// short; the time holds on a machine that does not build meanwhile.
 TEST(IdleTuner, OnAModelledDeviceMakesWayForARequest) {
   const auto env = [](const char*) -> const char* { return nullptr; };
   TempFolder cache;
@@ -220,7 +220,7 @@ TEST(IdleTuner, OnAModelledDeviceMakesWayForARequest) {
   reader->Finish();
   RecordProperty("latency_ms",
                  static_cast<int>(absl::ToInt64Milliseconds(latency)));
-  EXPECT_LT(latency, absl::InfiniteDuration());
+  EXPECT_LT(latency, absl::Seconds(5));
   const auto tunes = Tunes(daemon);
   const auto idle = std::find_if(tunes.begin(), tunes.end(),
                                  [](const auto& tune) { return tune.idle(); });
