@@ -16,6 +16,7 @@
 #include "kernels/device/ptx/core.cuh"
 #include "kernels/device/ptx/math.cuh"
 #include "kernels/device/ptx/mbarrier.cuh"
+#include "kernels/device/ptx/warp.cuh"
 #include "kernels/device/ptx/wgmma.cuh"
 
 namespace hone {
@@ -113,10 +114,10 @@ class WarpgroupSums {
   // `warps` of the CTA lie along the rows.
   __device__ __forceinline__ WarpgroupSums(RingBarriers barriers, int warps)
       : barriers_(barriers) {
-    const int thread = static_cast<int>(ptx::ThreadIdX());
-    lane_ = thread % 32;
-    warp_ = thread / 32 % warps;
-    warp_k_ = thread / 32 / warps;
+    const int warp = static_cast<int>(ptx::Uniform(ptx::ThreadIdX() / 32));
+    lane_ = static_cast<int>(ptx::ThreadIdX()) % 32;
+    warp_ = warp % warps;
+    warp_k_ = warp / warps;
     peer_ = S::kCluster == 1 ? 0 : PeerOf(lane_);
   }
 
@@ -204,15 +205,18 @@ class WarpgroupSums {
   template <int kRows>
   __device__ __forceinline__ u64 Descriptor(u32 rows, int step) const {
     constexpr int kBytes = kRows * 128;
+    u32 offset;
     if constexpr (kSteps % kSegmentSteps == 0) {
-      rows += warp_k_ * (kSteps / kSegmentSteps * kBytes) +
-              step / kSegmentSteps * kBytes + step % kSegmentSteps * 32;
+      offset = warp_k_ * (kSteps / kSegmentSteps * kBytes) +
+               step / kSegmentSteps * kBytes + step % kSegmentSteps * 32;
     } else {
       const u32 at = static_cast<u32>(warp_k_ * kSteps + step);
-      rows += at / kSegmentSteps * kBytes + at % kSegmentSteps * 32;
+      offset = at / kSegmentSteps * kBytes + at % kSegmentSteps * 32;
     }
+    // One addition for each step: what is left of it is common to a stage.
+    const u32 low = (rows / 16 | 1u << 16) + offset / 16;
     constexpr u32 kHigh = 64u | 1u << 30;
-    return static_cast<u64>(kHigh) << 32 | (rows / 16 | 1u << 16);
+    return static_cast<u64>(kHigh) << 32 | low;
   }
 
   // The MMA of one of the warpgroup's steps and block i, of the operands of its

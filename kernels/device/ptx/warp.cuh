@@ -31,6 +31,13 @@ __device__ __forceinline__ u32 ShuffleIndex(u32 value, int lane) {
   return d;
 }
 
+// A value that is the same in all lanes, as one of which ptxas knows it: what is
+// computed from it, such as descriptors, takes none of the instructions that
+// compete with MMAs for registers.
+__device__ __forceinline__ u32 Uniform(u32 value) {
+  return ShuffleIndex(value, 0);
+}
+
 }  // namespace hone::ptx
 
 #endif  // HONE_DEVICE_PTX_WARP_CUH_
