@@ -106,6 +106,20 @@ int64_t StageBytes(const Problem& problem, const TuningConfig& config) {
   return CeilDiv(a + b + scales + a_scales, align) * align;
 }
 
+// What scales of A take besides on their way to the stages (AScaleProducer in
+// tma_ring.cuh): two sets of four groups of each token.
+int64_t AScaleQuadBytes(const Problem& problem, const TuningConfig& config) {
+  const int64_t group = problem.layer.a_group;
+  if (group == 0 || !UsesWgmma(config) ||
+      problem.compute.a_scale_layout != InputScaleLayout::kRowMajor) {
+    return 0;
+  }
+  const int64_t of_step = CeilDiv(config.block_k, group);
+  const bool quads = CeilDiv(problem.layer.k, group) % 4 == 0 && of_step <= 4 &&
+                     of_step != 3;
+  return quads ? 2 * config.block_m * 16 : 0;
+}
+
 // Load groups, and so rings, of a CTA.
 int64_t Rings(const TuningConfig& config) {
   return config.block_k / LoadColumns(config);
@@ -154,7 +168,7 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
     memory = std::max(ring, received) +
              config.math_threads() / 32 * rows * (columns * 2 + 16) + received;
   }
-  return memory + 16 + barriers;
+  return memory + 16 + barriers + AScaleQuadBytes(problem, config);
 }
 
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {

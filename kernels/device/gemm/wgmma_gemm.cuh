@@ -155,7 +155,11 @@ struct WgmmaSharedLayout {
   static constexpr int kArrivedOffset = kFlagOffset + 8;
   static constexpr int kFullOffset = kFlagOffset + 16;
   static constexpr int kEmptyOffset = kFullOffset + Config::kStages * 8;
-  static constexpr int kBytes = kEmptyOffset + Config::kStages * 8;
+  // Scales of A on their way to the stages (AScaleProducer).
+  static constexpr int kQuadOffset = kEmptyOffset + Config::kStages * 8;
+  static constexpr int kBytes =
+      kQuadOffset + 2 * AScaleProducer<Config>::kQuadBytes;
+  static_assert(kQuadOffset % 16 == 0);
 };
 
 // What the kernel's arguments are, for both sides.
@@ -199,8 +203,10 @@ __device__ __forceinline__ void ProduceAScales(const WgmmaArguments& arguments,
                                                const TileSchedule<Config>& tile,
                                                u32 ring, RingBarriers barriers,
                                                RingCursor<Config>& cursor) {
-  const AScaleProducer<Config> producer(arguments.a_scales, arguments.m,
-                                        tile.tile_m * Config::kBlockM);
+  AScaleProducer<Config> producer(
+      arguments.a_scales, arguments.m, tile.tile_m * Config::kBlockM,
+      ring + WgmmaSharedLayout<Config>::kQuadOffset, tile.step_begin,
+      tile.step_end);
 #pragma unroll 1
   for (int step = tile.step_begin; step < tile.step_end; ++step) {
     ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
@@ -208,6 +214,7 @@ __device__ __forceinline__ void ProduceAScales(const WgmmaArguments& arguments,
                    barriers.full + cursor.stage * 8, tile.Turn(step));
     cursor.Advance();
   }
+  producer.Finish();
 }
 
 // One tile of those that compute, or a part of one: the current of `work`.
@@ -283,6 +290,7 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
   const RingBarriers barriers = {shared + Shared::kFullOffset,
                                  shared + Shared::kEmptyOffset};
   const int thread = static_cast<int>(ptx::ThreadIdX());
+  const int warp = static_cast<int>(ptx::Uniform(ptx::ThreadIdX() / 32));
   Work<Config> work(arguments.m);
   const Tile first = work.tile();
   RingCursor<Config> cursor;
@@ -328,7 +336,7 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
     ptx::BarrierSync();
     if constexpr (kCluster) ptx::ClusterArriveRelaxed();
   }
-  if (thread >= Config::kThreads) {
+  if (warp >= Config::kThreads / 32) {
     if constexpr (Config::kMathRegisters > 0) {
       ptx::SetMaxRegistersDown<Config::kProducerRegisters>();
     }
@@ -344,7 +352,7 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
     }
     if constexpr (Stage::kAGroups > 0) {
       // The warp after the producer's thread.
-      if (thread / 32 == Config::kThreads / 32 + 1) {
+      if (warp == Config::kThreads / 32 + 1) {
 #pragma unroll 1
         do {
           ProduceAScales<Config>(arguments, work.tile(), shared, barriers,

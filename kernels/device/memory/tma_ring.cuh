@@ -26,8 +26,12 @@
 //
 // Scales of A are a second warp's business, which arrives at the same mbarrier
 // (AScaleProducer). Those of a whole tile of tokens that lie side by side, on
-// 16 bytes, are one bulk copy; else they are beyond the copy engine, and come
-// with cp.async, 4 bytes each.
+// 16 bytes, are one bulk copy. Where a token's lie side by side, four groups of
+// each token come at a time (cp.async, 16 bytes), a step or more before the
+// first of them is wanted, and are dealt out to the stages; the two sets of them
+// lie behind the ring:
+//   quads     [2][kBlockM][4]           float32
+// Else each comes by itself, with cp.async, 4 bytes.
 //
 // In a cluster the kClusterN CTAs of one token tile bring a part of A each, and
 // the kClusterM CTAs of one channel tile a part of B, to all who share it;
@@ -270,20 +274,52 @@ class TmaProducer {
   int first_;
 };
 
-// One warp's copies of A's group scales.
+// One warp's copies of A's group scales for k-steps of a tile.
 template <typename Config>
 class AScaleProducer {
  public:
-  // `scales` is [M][groups], or [groups][M]; `row` the tile's first token.
-  __device__ __forceinline__ AScaleProducer(const u8* scales, int m, int row)
-      : scales_(scales), m_(m), row_(row) {}
+  static constexpr int kTotal =
+      Config::kAGroup == 0
+          ? 0
+          : (Config::kK + Config::kAGroup - 1) / Config::kAGroup;
+  // Whether scales come four groups of a token at a time.
+  static constexpr bool kByQuads =
+      !Config::kAScaleColumnMajor && kTotal > 0 && kTotal % 4 == 0 &&
+      TmaStage<Config>::kAGroups <= 4 && TmaStage<Config>::kAGroups != 3;
+  static constexpr int kQuadBytes = kByQuads ? Config::kBlockM * 16 : 0;
+
+  // `scales` is [M][groups], or [groups][M]; `row` the tile's first token;
+  // `quads` where two sets of quads lie; `begin` and `end` the tile's steps.
+  __device__ __forceinline__ AScaleProducer(const u8* scales, int m, int row,
+                                            u32 quads, int begin, int end)
+      : scales_(scales),
+        m_(m),
+        row_(row),
+        quads_(quads),
+        first_(QuadOf(begin)),
+        last_(QuadOf(end - 1)) {}
 
   // Brings those of k-step `step` into the stage at `stage`.
-  __device__ __forceinline__ void Issue(u32 stage, u32 full, int step) const {
-    constexpr int kTotal = (Config::kK + Config::kAGroup - 1) / Config::kAGroup;
+  __device__ __forceinline__ void Issue(u32 stage, u32 full, int step) {
     const int first = step * Config::kBlockK / Config::kAGroup;
     const int lane = static_cast<int>(ptx::ThreadIdX()) % 32;
     const u32 target = stage + S::kAScaleOffset;
+    if constexpr (kByQuads) {
+      Want(QuadOf(step));
+#pragma unroll
+      for (int i = 0; i < (Config::kBlockM + 31) / 32; ++i) {
+        const int token = i * 32 + lane;
+        if (Config::kBlockM % 32 != 0 && token >= Config::kBlockM) break;
+#pragma unroll
+        for (int g = 0; g < S::kAGroups; ++g) {
+          ptx::StoreShared4(
+              target + (g * Config::kBlockM + token) * 4,
+              ptx::LoadShared4(SetOf(quad_) + token * 16 + (first + g) % 4 * 4));
+        }
+      }
+      ptx::MbarrierArriveIf(full, true);
+      return;
+    }
     if constexpr (Config::kAScaleColumnMajor && kWholeGroups) {
       if (m_ % 4 == 0 && row_ + Config::kBlockM <= m_) {
         if (lane == 0) {
@@ -314,8 +350,50 @@ class AScaleProducer {
     ptx::CopyAsyncArrive(full);
   }
 
+  // After the last step: nothing that came too early lands later.
+  __device__ __forceinline__ void Finish() const {
+    if constexpr (kByQuads) ptx::CopyAsyncWait<0>();
+  }
+
  private:
   using S = TmaStage<Config>;
+
+  static __device__ __forceinline__ int QuadOf(int step) {
+    return step * Config::kBlockK / (Config::kAGroup * 4);
+  }
+  // Two quads that follow each other are in different sets, but for the last
+  // and the first of an odd number.
+  __device__ __forceinline__ u32 SetOf(int quad) const {
+    return quads_ + quad % 2 * kQuadBytes;
+  }
+
+  // Makes `quad` the one at hand, and has the next one come. A lane copies and
+  // reads quads of the same tokens, so that it waits for nobody else.
+  __device__ __forceinline__ void Want(int quad) {
+    if (quad == quad_) return;
+    if (quad != next_) Copy(quad);
+    ptx::CopyAsyncWait<0>();
+    quad_ = quad;
+    next_ = quad < last_ ? quad + 1 : first_;
+    // Not over the one at hand.
+    if ((next_ ^ quad) & 1) {
+      Copy(next_);
+    } else {
+      next_ = -1;
+    }
+  }
+  __device__ __forceinline__ void Copy(int quad) const {
+    const int lane = static_cast<int>(ptx::ThreadIdX()) % 32;
+#pragma unroll 2
+    for (int token = lane; token < Config::kBlockM; token += 32) {
+      const bool valid = row_ + token < m_ && quad * 4 < kTotal;
+      const u64 at = static_cast<u64>(row_ + token) * kTotal + quad * 4;
+      ptx::CopyAsync<16>(SetOf(quad) + token * 16,
+                         valid ? scales_ + at * 4 : scales_, valid);
+    }
+    ptx::CopyAsyncCommit();
+  }
+
   static constexpr int kGroupBytes = Config::kBlockM * 4;
   // Whether every k-step's groups are groups of the layer.
   static constexpr bool kWholeGroups =
@@ -325,6 +403,13 @@ class AScaleProducer {
   const u8* scales_;
   int m_;
   int row_;
+  // Quads: the sets, the first and the last that are wanted, the one at hand
+  // and the one on its way; -1 where there is none.
+  u32 quads_;
+  int first_;
+  int last_;
+  int quad_ = -1;
+  int next_ = -1;
 };
 
 }  // namespace hone
