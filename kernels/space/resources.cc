@@ -114,9 +114,8 @@ int64_t AScaleQuadBytes(const Problem& problem, const TuningConfig& config) {
       problem.compute.a_scale_layout != InputScaleLayout::kRowMajor) {
     return 0;
   }
-  const int64_t of_step = CeilDiv(config.block_k, group);
-  const bool quads = CeilDiv(problem.layer.k, group) % 4 == 0 && of_step <= 4 &&
-                     of_step != 3;
+  const bool quads =
+      CeilDiv(problem.layer.k, group) % 4 == 0 && config.block_k <= group;
   return quads ? 2 * config.block_m * 16 : 0;
 }
 
