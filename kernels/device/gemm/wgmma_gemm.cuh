@@ -177,8 +177,8 @@ struct WgmmaArguments {
 };
 
 // The producer's thread: fills stages from `cursor` on with k-steps [begin,
-// end) of a tile.
-template <typename Config>
+// end) of a tile, or with their weights or activations alone.
+template <typename Config, bool kWeights = true, bool kActivations = true>
 __device__ __forceinline__ void Produce(const WgmmaArguments& arguments,
                                         const TileSchedule<Config>& tile,
                                         u32 ring, RingBarriers barriers,
@@ -190,9 +190,15 @@ __device__ __forceinline__ void Produce(const WgmmaArguments& arguments,
       arguments.m <= Config::kBlockM * Config::kClusterM);
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
+    const u32 stage = ring + cursor.stage * TmaStage<Config>::kBytes;
+    const u32 full = barriers.full + cursor.stage * 8;
     ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
-    producer.Issue(ring + cursor.stage * TmaStage<Config>::kBytes,
-                   barriers.full + cursor.stage * 8, tile.Turn(step));
+    if constexpr (kWeights) {
+      producer.IssueWeights(stage, full, tile.Turn(step));
+    }
+    if constexpr (kActivations) {
+      producer.IssueActivations(stage, full, tile.Turn(step));
+    }
     cursor.Advance();
   }
 }
@@ -294,9 +300,14 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
   Work<Config> work(arguments.m);
   const Tile first = work.tile();
   RingCursor<Config> cursor;
-  // The first stages are free. Only a cluster's must wait until all CTAs have
-  // their mbarriers; others are on their way while this CTA's threads meet.
+  // The first stages are free. Only what a cluster's CTAs send each other must
+  // wait until all have their mbarriers; the rest is on its way while threads
+  // meet.
   int begin = first.step_begin;
+  const int free = begin + Config::kStages < first.step_end
+                       ? begin + Config::kStages
+                       : first.step_end;
+  constexpr bool kOwnWeights = TmaProducer<Config>::kOwnWeights;
   if (thread == Config::kThreads) {
     ptx::PrefetchTensorMap(arguments.map_a);
     if constexpr (!Config::kBulkWeights) {
@@ -320,11 +331,12 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
                           Shared::Streamed::kReceivedBytes);
     }
     if constexpr (Stage::kCluster == 1) {
-      const int end = begin + Config::kStages < first.step_end
-                          ? begin + Config::kStages
-                          : first.step_end;
-      Produce<Config>(arguments, first, shared, barriers, cursor, begin, end);
-      begin = end;
+      Produce<Config>(arguments, first, shared, barriers, cursor, begin, free);
+      begin = free;
+    } else if constexpr (kOwnWeights) {
+      RingCursor<Config> weights = cursor;
+      Produce<Config, true, false>(arguments, first, shared, barriers, weights,
+                                   begin, free);
     }
   }
   if constexpr (Stage::kCluster > 1) {
@@ -341,6 +353,11 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
       ptx::SetMaxRegistersDown<Config::kProducerRegisters>();
     }
     if (thread == Config::kThreads) {
+      if constexpr (Stage::kCluster > 1 && kOwnWeights) {
+        Produce<Config, false, true>(arguments, first, shared, barriers, cursor,
+                                     begin, free);
+        begin = free;
+      }
       Produce<Config>(arguments, first, shared, barriers, cursor, begin,
                       first.step_end);
 #pragma unroll 1
