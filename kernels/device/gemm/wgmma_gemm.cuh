@@ -333,16 +333,21 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
     if constexpr (Stage::kCluster == 1) {
       Produce<Config>(arguments, first, shared, barriers, cursor, begin, free);
       begin = free;
-    } else if constexpr (kOwnWeights) {
-      RingCursor<Config> weights = cursor;
-      Produce<Config, true, false>(arguments, first, shared, barriers, weights,
-                                   begin, free);
     }
   }
   if constexpr (Stage::kCluster > 1) {
     // The fence has published the mbarriers.
     ptx::WarpSync();
     ptx::ClusterArriveRelaxed();
+    if constexpr (kOwnWeights) {
+      // While the others arrive: before that they would wait for it.
+      if (thread == Config::kThreads) {
+        RingCursor<Config> weights = cursor;
+        Produce<Config, true, false>(arguments, first, shared, barriers,
+                                     weights, begin, free);
+      }
+      ptx::WarpSync();
+    }
     ptx::ClusterWait();
   } else {
     ptx::BarrierSync();
