@@ -360,6 +360,7 @@ RenderedKernel RenderUnchecked(const Problem& problem,
     constant("kFlight", config.mmas_in_flight);
     constant("kStreamed", StreamsTiles(config));
     constant("kBulkWeights", BulkWeights(problem, config));
+    constant("kAScaleQuadBytes", AScaleQuadBytes(problem, config));
     constant("kProducerRegisters", registers.producer);
     constant("kMathRegisters", registers.reassigned ? registers.math : 0);
     absl::StrAppend(&s, RenderWgmmaWrapper(layer, WgmmaColumnsOf(config),

@@ -106,42 +106,17 @@ int64_t StageBytes(const Problem& problem, const TuningConfig& config) {
   return CeilDiv(a + b + scales + a_scales, align) * align;
 }
 
-// What scales of A take besides on their way to the stages (AScaleProducer in
-// tma_ring.cuh): two sets of four groups of each token.
-int64_t AScaleQuadBytes(const Problem& problem, const TuningConfig& config) {
-  const int64_t group = problem.layer.a_group;
-  if (group == 0 || !UsesWgmma(config) ||
-      problem.compute.a_scale_layout != InputScaleLayout::kRowMajor) {
-    return 0;
-  }
-  const bool quads =
-      CeilDiv(problem.layer.k, group) % 4 == 0 && config.block_k <= group;
-  return quads ? 2 * config.block_m * 16 : 0;
-}
-
 // Load groups, and so rings, of a CTA.
 int64_t Rings(const TuningConfig& config) {
   return config.block_k / LoadColumns(config);
 }
 
-}  // namespace
+// What a CTA of an SM90 can have of its SM's shared memory.
+constexpr int64_t kHopperSmemBytes = 227 << 10;
 
-bool UsesWgmma(const TuningConfig& config) {
-  return config.mma == MmaInstruction::kWgmma;
-}
-
-int64_t LoadColumns(const TuningConfig& config) {
-  const bool private_rings = !UsesWgmma(config) &&
-                             config.warps_m() * config.warps_n() == 1 &&
-                             config.warps_k() > 1;
-  return private_rings ? config.warp_k : config.block_k;
-}
-
-int64_t RingStageBytes(const Problem& problem, const TuningConfig& config) {
-  return Rings(config) * StageBytes(problem, config);
-}
-
-int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
+// SmemBytes() less AScaleQuadBytes().
+int64_t SmemBytesWithoutQuads(const Problem& problem,
+                              const TuningConfig& config) {
   // kernels/device/gemm/; the kernels assert that both sides agree.
   const int64_t ring = config.stages * RingStageBytes(problem, config);
   // Two mbarriers a stage.
@@ -167,7 +142,42 @@ int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
     memory = std::max(ring, received) +
              config.math_threads() / 32 * rows * (columns * 2 + 16) + received;
   }
-  return memory + 16 + barriers + AScaleQuadBytes(problem, config);
+  return memory + 16 + barriers;
+}
+
+}  // namespace
+
+bool UsesWgmma(const TuningConfig& config) {
+  return config.mma == MmaInstruction::kWgmma;
+}
+
+int64_t LoadColumns(const TuningConfig& config) {
+  const bool private_rings = !UsesWgmma(config) &&
+                             config.warps_m() * config.warps_n() == 1 &&
+                             config.warps_k() > 1;
+  return private_rings ? config.warp_k : config.block_k;
+}
+
+int64_t RingStageBytes(const Problem& problem, const TuningConfig& config) {
+  return Rings(config) * StageBytes(problem, config);
+}
+
+int64_t AScaleQuadBytes(const Problem& problem, const TuningConfig& config) {
+  const int64_t group = problem.layer.a_group;
+  if (group == 0 || !UsesWgmma(config) ||
+      problem.compute.a_scale_layout != InputScaleLayout::kRowMajor ||
+      CeilDiv(problem.layer.k, group) % 4 != 0 || config.block_k > group) {
+    return 0;
+  }
+  const int64_t quads = 2 * config.block_m * 16;
+  return SmemBytesWithoutQuads(problem, config) + quads <= kHopperSmemBytes
+             ? quads
+             : 0;
+}
+
+int64_t SmemBytes(const Problem& problem, const TuningConfig& config) {
+  return SmemBytesWithoutQuads(problem, config) +
+         AScaleQuadBytes(problem, config);
 }
 
 bool ScalesAfterMma(const Problem& problem, const TuningConfig& config) {

@@ -75,6 +75,12 @@ int64_t RingStageBytes(const Problem& problem, const TuningConfig& config);
 // Dynamic shared memory of the kernel, bytes; exact.
 int64_t SmemBytes(const Problem& problem, const TuningConfig& config);
 
+// Of those, what scales of A take on their way to the stages where they come
+// four groups of each token at a time (AScaleProducer in
+// kernels/device/memory/tma_ring.cuh): where they lie side by side, a step has
+// one of them and there is room. Else 0.
+int64_t AScaleQuadBytes(const Problem& problem, const TuningConfig& config);
+
 // Whether group scales are applied to accumulators, after the MMA, rather than
 // to weights before it: where type A cannot hold them, where sums in float16
 // join the accumulators anyway, and where the warp has few tokens (see

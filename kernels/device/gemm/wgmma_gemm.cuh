@@ -98,6 +98,8 @@
 //   kStreamed                whether warps finish tiles on their own, and CTAs
 //                            take several (epilogue/streamed_epilogue.cuh)
 //   kBulkWeights             whether weights and scales need no tensor map
+//   kAScaleQuadBytes         memory for A's scales where they come four groups
+//                            of a token at a time, else 0
 //   kProducerRegisters, kMathRegisters
 //                            what setmaxnreg gives each side; 0: left alone
 // kThreads counts the threads that multiply.
@@ -157,8 +159,7 @@ struct WgmmaSharedLayout {
   static constexpr int kEmptyOffset = kFullOffset + Config::kStages * 8;
   // Scales of A on their way to the stages (AScaleProducer).
   static constexpr int kQuadOffset = kEmptyOffset + Config::kStages * 8;
-  static constexpr int kBytes =
-      kQuadOffset + 2 * AScaleProducer<Config>::kQuadBytes;
+  static constexpr int kBytes = kQuadOffset + Config::kAScaleQuadBytes;
   static_assert(kQuadOffset % 16 == 0);
 };
 

@@ -286,13 +286,15 @@ class AScaleProducer {
       Config::kAGroup == 0
           ? 0
           : (Config::kK + Config::kAGroup - 1) / Config::kAGroup;
-  // Whether scales come four groups of a token at a time: those of four steps or
-  // more. (Those of two steps or one come too late: 8192 x 8192 with 256 and 512
-  // columns a step, M = 64 and 16, 20.2 and 18.6 us without, 21.2 and 20.0 so.)
-  static constexpr bool kByQuads = !Config::kAScaleColumnMajor && kTotal > 0 &&
-                                   kTotal % 4 == 0 &&
-                                   Config::kBlockK <= Config::kAGroup;
-  static constexpr int kQuadBytes = kByQuads ? Config::kBlockM * 16 : 0;
+  // Where scales come four groups of a token at a time, the bytes of such a
+  // set. Those are of four steps or more: those of two steps or one came too
+  // late (8192 x 8192 with 256 and 512 columns a step, M = 64 and 16: 20.2 and
+  // 18.6 us without, 21.2 and 20.0 so).
+  static constexpr int kQuadBytes = Config::kAScaleQuadBytes / 2;
+  static constexpr bool kByQuads = kQuadBytes > 0;
+  static_assert(!kByQuads || (!Config::kAScaleColumnMajor && kTotal % 4 == 0 &&
+                              Config::kBlockK <= Config::kAGroup &&
+                              kQuadBytes == Config::kBlockM * 16));
 
   // `scales` is [M][groups], or [groups][M]; `row` the tile's first token;
   // `quads` where two sets of quads lie; `begin` and `end` the tile's steps.
