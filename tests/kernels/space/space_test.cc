@@ -200,6 +200,42 @@ std::string Reason(const Problem& problem, const TuningConfig& config) {
   return refusal ? refusal->rule + ": " + refusal->reason : "";
 }
 
+// A's scales come four groups of a token at a time where they lie side by side,
+// a step has one of them and there is room: two sets of 16 bytes a token.
+TEST(SpaceTest, FoursOfInputScalesTakeMemoryWhereThereIsRoom) {
+  const std::string layer =
+      "a=float8e4m3,a_scale=group,a_group=128,b=float8e4m3,b_scale=block,"
+      "b_scale_type=float32,b_group=128,b_group_n=128,n=8192,";
+  const Problem rows = *Problem::Parse(layer + "k=8192;");
+  TuningConfig config = HeuristicDefault(rows, Device("h200"), 4096);
+  config.block_m = 128;
+  config.warp_m = 16;
+  config.block_n = config.warp_n = 128;
+  config.block_k = config.warp_k = 128;
+  config.stages = 6;
+  ASSERT_EQ(Reason(rows, config), "");
+  EXPECT_EQ(AScaleQuadBytes(rows, config), 2 * 128 * 16);
+  const Problem columns =
+      *Problem::Parse(layer + "k=8192;a_scale_layout=column_major");
+  EXPECT_EQ(AScaleQuadBytes(columns, config), 0);
+  EXPECT_EQ(SmemBytes(rows, config) - SmemBytes(columns, config), 2 * 128 * 16);
+  // 65 groups, of which some token's four do not begin on 16 bytes.
+  EXPECT_EQ(AScaleQuadBytes(*Problem::Parse(layer + "k=8320;"), config), 0);
+  // Two groups a step.
+  TuningConfig wide = config;
+  wide.block_k = wide.warp_k = 256;
+  wide.stages = 3;
+  ASSERT_EQ(Reason(rows, wide), "");
+  EXPECT_EQ(AScaleQuadBytes(rows, wide), 0);
+  // Five stages of 128 x 192 leave 4000 bytes.
+  TuningConfig full = config;
+  full.block_n = full.warp_n = 192;
+  full.stages = 5;
+  ASSERT_EQ(Reason(rows, full), "");
+  EXPECT_GT(SmemBytes(rows, full), (227 << 10) - 2 * 128 * 16);
+  EXPECT_EQ(AScaleQuadBytes(rows, full), 0);
+}
+
 // SM75 has no cp.async, and little of everything.
 TEST(SpaceTest, Sm75LoadsThroughRegisters) {
   const DeviceSpec t4 = Device("t4");
