@@ -178,8 +178,8 @@ struct WgmmaArguments {
 };
 
 // The producer's thread: fills stages from `cursor` on with k-steps [begin,
-// end) of a tile, or with their weights or activations alone.
-template <typename Config, bool kWeights = true, bool kActivations = true>
+// end) of a tile.
+template <typename Config>
 __device__ __forceinline__ void Produce(const WgmmaArguments& arguments,
                                         const TileSchedule<Config>& tile,
                                         u32 ring, RingBarriers barriers,
@@ -191,15 +191,9 @@ __device__ __forceinline__ void Produce(const WgmmaArguments& arguments,
       arguments.m <= Config::kBlockM * Config::kClusterM);
 #pragma unroll 1
   for (int step = begin; step < end; ++step) {
-    const u32 stage = ring + cursor.stage * TmaStage<Config>::kBytes;
-    const u32 full = barriers.full + cursor.stage * 8;
     ptx::MbarrierWait(barriers.empty + cursor.stage * 8, cursor.round ^ 1);
-    if constexpr (kWeights) {
-      producer.IssueWeights(stage, full, tile.Turn(step));
-    }
-    if constexpr (kActivations) {
-      producer.IssueActivations(stage, full, tile.Turn(step));
-    }
+    producer.Issue(ring + cursor.stage * TmaStage<Config>::kBytes,
+                   barriers.full + cursor.stage * 8, tile.Turn(step));
     cursor.Advance();
   }
 }
@@ -301,14 +295,9 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
   Work<Config> work(arguments.m);
   const Tile first = work.tile();
   RingCursor<Config> cursor;
-  // The first stages are free. Only what a cluster's CTAs send each other must
-  // wait until all have their mbarriers; the rest is on its way while threads
-  // meet.
+  // The first stages are free. Only a cluster's must wait until all CTAs have
+  // their mbarriers; others are on their way while this CTA's threads meet.
   int begin = first.step_begin;
-  const int free = begin + Config::kStages < first.step_end
-                       ? begin + Config::kStages
-                       : first.step_end;
-  constexpr bool kOwnWeights = TmaProducer<Config>::kOwnWeights;
   if (thread == Config::kThreads) {
     ptx::PrefetchTensorMap(arguments.map_a);
     if constexpr (!Config::kBulkWeights) {
@@ -332,23 +321,17 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
                           Shared::Streamed::kReceivedBytes);
     }
     if constexpr (Stage::kCluster == 1) {
-      Produce<Config>(arguments, first, shared, barriers, cursor, begin, free);
-      begin = free;
+      const int end = begin + Config::kStages < first.step_end
+                          ? begin + Config::kStages
+                          : first.step_end;
+      Produce<Config>(arguments, first, shared, barriers, cursor, begin, end);
+      begin = end;
     }
   }
   if constexpr (Stage::kCluster > 1) {
     // The fence has published the mbarriers.
     ptx::WarpSync();
     ptx::ClusterArriveRelaxed();
-    if constexpr (kOwnWeights) {
-      // While the others arrive: before that they would wait for it.
-      if (thread == Config::kThreads) {
-        RingCursor<Config> weights = cursor;
-        Produce<Config, true, false>(arguments, first, shared, barriers,
-                                     weights, begin, free);
-      }
-      ptx::WarpSync();
-    }
     ptx::ClusterWait();
   } else {
     ptx::BarrierSync();
@@ -359,11 +342,6 @@ __device__ __forceinline__ void WgmmaGemm(const WgmmaArguments& arguments,
       ptx::SetMaxRegistersDown<Config::kProducerRegisters>();
     }
     if (thread == Config::kThreads) {
-      if constexpr (Stage::kCluster > 1 && kOwnWeights) {
-        Produce<Config, false, true>(arguments, first, shared, barriers, cursor,
-                                     begin, free);
-        begin = free;
-      }
       Produce<Config>(arguments, first, shared, barriers, cursor, begin,
                       first.step_end);
 #pragma unroll 1

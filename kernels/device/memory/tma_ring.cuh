@@ -134,24 +134,14 @@ class TmaProducer {
     first_ = rank - rank_;
   }
 
-  // Whether weights and their scales concern no other CTA, so that the first
-  // of them need not wait for the cluster's mbarriers.
-  static constexpr bool kOwnWeights = Config::kClusterM == 1;
-
-  // Together these fill the stage at `stage` with k-step `step`: weights first.
-  __device__ __forceinline__ void IssueWeights(u32 stage, u32 full,
-                                               int step) const {
+  // Fills the stage at `stage` with k-step `step`.
+  __device__ __forceinline__ void Issue(u32 stage, u32 full, int step) const {
     ptx::MbarrierExpect(full, S::kLoadBytes);
     IssueB(stage + S::kBOffset, full, step);
     if constexpr (S::kGroups > 0) {
       IssueScales(stage + S::kScaleOffset, full, step);
     }
-  }
-  __device__ __forceinline__ void IssueActivations(u32 stage, u32 full,
-                                                   int step) const {
-    CopyRows<Config::kBlockM, kClusterN, Config::kK % S::kSegmentColumns == 0>(
-        stage, map_a_, full, step, row_, along_n(), mask_a(),
-        ptx::EvictNormal());
+    IssueA(stage, full, step);
   }
 
  private:
@@ -215,6 +205,12 @@ class TmaProducer {
         }
       }
     }
+  }
+
+  __device__ __forceinline__ void IssueA(u32 target, u32 full, int step) const {
+    CopyRows<Config::kBlockM, kClusterN, Config::kK % S::kSegmentColumns == 0>(
+        target, map_a_, full, step, row_, along_n(), mask_a(),
+        ptx::EvictNormal());
   }
 
   // Parts of a unit that are one inner dimension of the map: a box has at most
