@@ -68,6 +68,21 @@
 //   29.3 and 29.9, 97 and 70, 369 and 265, 744 and 527; all of it 37.0 and 33.3,
 //   127 and 111, 500 and 439, 1009 and 890.
 //
+//   The same in rows: four groups of a token come in one request of 16 bytes
+//   and are dealt out to the stages: M = 256 37.0 to 33.3, 1024 127 to 114, 4096
+//   500 to 447, 8192 1009 to 903 (other cards; W4A16 at M = 1, unchanged, took
+//   10.3 and 10.2 on them).
+//
+//   What a warp's lanes have in common (ptx::Uniform: the warp's number, and so
+//   the ring's walk and descriptors) is in uniform registers. Beside each MMA a
+//   warp executes 12 other instructions instead of 20 (channel scales), 17
+//   instead of 26 (groups of 128), 28 instead of 39 (mxfp4), of which 9, 13 and
+//   20 dequantize; past some 6 in 32 clocks each takes the tensor cores two
+//   (tests/gpu/wgmma_contention.cu). On the same cards: W4A16 channel M = 64 20.2
+//   to 18.6, 128 27.6 to 26.7, 256 47.5 to 45.1; group 128 22.2 to 19.7, 30.2 to
+//   28.7, 51.9 to 47.4; mxfp4 M = 1 13.7 to 12.7, 64 16.1 to 14.6, 128 20.6 to
+//   17.9, 4096 370 to 357; fp8 M = 16 18.6 to 18.0, 1024 94.8 to 93.3.
+//
 //   Stream-K where tiles leave SMs idle: W4A16 10240 x 8192, M = 128 47.5 to
 //   37.4, 1024 254 to 227; 2112 x 7168, 1024 66.1 to 51.5. A cut tile costs 3 to
 //   4 us, so that it loses where tiles come out even.
@@ -77,14 +92,22 @@
 // hundreds of launches; arrivals with release at cluster scope (803 at M = 4096) are
 // fences of all memory, in every warp and stage; and clusters of four do not
 // all fit the SMs at once, so that 32 of them take a second wave (W8A8 at
-// M = 4096: 591 instead of 374). No gain: CTAs that take several tiles and load
-// the next one during the epilogue.
+// M = 4096: 591 instead of 374).
 //
-// What binds it (tests/bench/results/h200, limits): at M = 4096 the W4A16 tensor pipe is busy 90 % of the time, at
-// the 1.58 GHz that the power cap leaves; the rest is waves and epilogues. At
-// M = 64 it is busy 46 % and issue slots are 38 %: latency from loads to MMAs.
-// Loads alone take 14.7 of 19.4 us there: each SM takes in all activations, and
-// the L2 gives 31 bytes a clock and SM. W8A8 is bound by that at M = 128 to 1024.
+// No gain: CTAs that take several tiles and load the next one during the
+// epilogue; a cluster's first weights before its CTAs meet (they come
+// later: 12.7 to 14.7 at M = 1 of mxfp4, since the thread that issues them is
+// late at the barrier), groups of twice as many MMAs, weights that leave the L2
+// first at many tokens (8192: fp8 759 to 788), bands of 4 or 16 rows of tiles.
+//
+// What binds it (tests/bench/results/h200: ncu, limits, wgmma-contention). At
+// M = 4096 W4A16's tensor pipe is busy 97 % of the clocks in which an SM has a
+// CTA, at the 1.57 GHz that the power limit leaves; fp8's 91 %, blockwise fp8's
+// 79 %, at 1.56 to 1.58. Channel scales are 6 % faster than groups of 128 there
+// by their clock alone. At M = 64 (1.74 GHz) it is busy 57 % and issue slots are
+// 37 %: nine instructions of dequantization in an MMA's 32 clocks, and loads
+// that alone take 14.5 of 18.6 us. The L2 gives 31 bytes a clock and SM. W8A8 is
+// bound by that at M = 128 to 1024.
 //
 // Config is rendered per kernel: what mma_sync_gemm.cuh lists, and
 //   Mma                      wgmma of the tile's shape (ptx/wgmma.cuh)
